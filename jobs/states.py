@@ -1,0 +1,134 @@
+"""The lifecycle of a job as one table: the pages, the API and the docs read it, and every transition is checked by it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class State(StrEnum):
+    QUEUED = "queued"
+    PLACING = "placing"
+    STARTING = "starting"
+    RUNNING = "running"
+    RECOVERING = "recovering"
+    PAUSING = "pausing"
+    PAUSED = "paused"
+    FINISHING = "finishing"
+    CANCELLING = "cancelling"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True)
+class Row:
+    """How a state looks and what it allows. ``tone`` names a colour of static/css/tokens.css."""
+
+    label: str
+    icon: str
+    tone: str
+    meaning: str
+    to: frozenset[State]
+    actions: frozenset[str] = frozenset()
+
+
+def _row(label: str, icon: str, tone: str, meaning: str, to: set[State], *actions: str) -> Row:
+    return Row(label, icon, tone, meaning, frozenset(to), frozenset(actions))
+
+
+S = State
+TABLE: dict[State, Row] = {
+    S.QUEUED: _row(
+        "Queued",
+        "clock",
+        "waiting",
+        "Waits for devices. Waiting costs nothing.",
+        {S.PLACING, S.CANCELLED, S.FAILED},
+        "cancel",
+    ),
+    S.PLACING: _row(
+        "Placing",
+        "pin",
+        "waiting",
+        "Has its devices; the training process is being sent there.",
+        {S.STARTING, S.QUEUED, S.CANCELLING, S.FAILED},
+        "cancel",
+    ),
+    S.STARTING: _row(
+        "Starting",
+        "gear",
+        "running",
+        "The training process loads the model and the data.",
+        {S.RUNNING, S.RECOVERING, S.FINISHING, S.CANCELLING, S.FAILED},
+        "cancel",
+    ),
+    S.RUNNING: _row(
+        "Running",
+        "play",
+        "running",
+        "Trains.",
+        {S.RECOVERING, S.PAUSING, S.FINISHING, S.CANCELLING, S.FAILED},
+        "cancel",
+    ),
+    S.RECOVERING: _row(
+        "Recovering",
+        "recover",
+        "recovering",
+        "Lost its process or node, and is being set up again elsewhere.",
+        {S.QUEUED, S.PLACING, S.CANCELLING, S.FAILED},
+        "cancel",
+    ),
+    S.PAUSING: _row(
+        "Pausing",
+        "pause",
+        "waiting",
+        "Writes a checkpoint, then gives its devices back.",
+        {S.PAUSED, S.RECOVERING, S.CANCELLING, S.FAILED},
+        "cancel",
+    ),
+    S.PAUSED: _row(
+        "Paused",
+        "pause",
+        "waiting",
+        "Holds no devices; goes on from its checkpoint when resumed.",
+        {S.QUEUED, S.CANCELLED, S.FAILED},
+        "cancel",
+    ),
+    S.FINISHING: _row(
+        "Finishing",
+        "flag",
+        "running",
+        "Training is over; the model, the report and the bill are being made.",
+        {S.SUCCEEDED, S.CANCELLING, S.FAILED},
+        "cancel",
+    ),
+    S.CANCELLING: _row(
+        "Cancelling",
+        "stop",
+        "cancelled",
+        "The training process is being stopped.",
+        {S.CANCELLED},
+    ),
+    S.SUCCEEDED: _row("Succeeded", "check", "succeeded", "Done: the model and the report are there.", set(), "clone"),
+    S.FAILED: _row(
+        "Failed", "cross", "failed", "Stopped by an error; the page says which and what to do.", set(), "clone"
+    ),
+    S.CANCELLED: _row("Cancelled", "stop", "cancelled", "Stopped by a person.", set(), "clone"),
+}
+
+TERMINAL = frozenset(state for state, row in TABLE.items() if not row.to)
+HOLDS_DEVICES = frozenset({S.PLACING, S.STARTING, S.RUNNING, S.PAUSING, S.FINISHING, S.CANCELLING})
+ACTIVE = frozenset(S) - TERMINAL
+
+
+class TransitionError(Exception):
+    """A change of state that the table does not allow, or that another process was first to make."""
+
+
+def check(source: State, target: State) -> None:
+    """Raise :class:`TransitionError` unless the table allows ``source`` → ``target``."""
+    if target not in TABLE[source].to:
+        raise TransitionError(
+            f"a job that is {TABLE[source].label.lower()} cannot become {TABLE[target].label.lower()}"
+        )

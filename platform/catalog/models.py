@@ -1,0 +1,190 @@
+"""What training reads and makes: datasets, rewards, base models, checkpoints, models. All versioned, none overwritten."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.conf import settings
+from django.db import models
+from django.db.models.functions import Lower
+
+from workspaces.models import Project
+
+
+class Dataset(models.Model):
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="datasets")
+    name = models.CharField(max_length=200)
+    description = models.TextField(blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    workspace_path = "project__workspace_id"
+
+    class Meta:
+        ordering = ["-created_at"]
+        constraints = [models.UniqueConstraint("project", Lower("name"), name="dataset_name_in_project")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class DatasetVersion(models.Model):
+    """One uploaded file, byte for byte as it came, with the report of its check."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    dataset = models.ForeignKey(Dataset, on_delete=models.CASCADE, related_name="versions")
+    number = models.PositiveIntegerField()
+    file_name = models.CharField(max_length=255)
+    object_key = models.CharField(max_length=200)
+    sha256 = models.CharField(max_length=64)
+    size = models.BigIntegerField()
+    rows = models.BigIntegerField()
+    usable_rows = models.BigIntegerField()
+    report = models.JSONField(default=dict)
+    created_at = models.DateTimeField(auto_now_add=True)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
+
+    workspace_path = "dataset__project__workspace_id"
+
+    class Meta:
+        ordering = ["-number"]
+        constraints = [
+            models.UniqueConstraint(fields=["dataset", "number"], name="dataset_version_number"),
+            models.CheckConstraint(condition=models.Q(usable_rows__lte=models.F("rows")), name="usable_rows_are_rows"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.dataset.name} v{self.number}"
+
+    @property
+    def source(self) -> str:
+        """How a task spec names it."""
+        return f"dataset:{self.dataset_id}@{self.number}"
+
+
+class RewardConfig(models.Model):
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="rewards")
+    name = models.CharField(max_length=200)
+    description = models.TextField(blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    workspace_path = "project__workspace_id"
+
+    class Meta:
+        ordering = ["-created_at"]
+        constraints = [models.UniqueConstraint("project", Lower("name"), name="reward_name_in_project")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class RewardVersion(models.Model):
+    """A reward as it stood when a job used it; ``spec`` is a ``trainers.rewards.spec.RewardSpec``."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    reward = models.ForeignKey(RewardConfig, on_delete=models.CASCADE, related_name="versions")
+    number = models.PositiveIntegerField()
+    spec = models.JSONField()
+    created_at = models.DateTimeField(auto_now_add=True)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
+
+    workspace_path = "reward__project__workspace_id"
+
+    class Meta:
+        ordering = ["-number"]
+        constraints = [models.UniqueConstraint(fields=["reward", "number"], name="reward_version_number")]
+
+    def __str__(self) -> str:
+        return f"{self.reward.name} v{self.number}"
+
+
+class BaseModel(models.Model):
+    """A model one can start from; shared by all workspaces of the installation."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    name = models.CharField(max_length=400, unique=True)
+    title = models.CharField(max_length=200)
+    source = models.CharField(max_length=1000)
+    parameters = models.BigIntegerField()
+    license = models.CharField(max_length=100, blank=True)
+    origin = models.TextField(blank=True)
+    enabled = models.BooleanField(default=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["parameters", "name"]
+
+    def __str__(self) -> str:
+        return self.title
+
+
+class Checkpoint(models.Model):
+    """A committed state of a run: it counts once this row exists, and names what wrote it by ``(kind, id, epoch)``."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="checkpoints")
+    made_by_kind = models.CharField(max_length=20)
+    made_by_id = models.UUIDField()
+    epoch = models.PositiveIntegerField()
+    step = models.BigIntegerField()
+    name = models.CharField(max_length=200)
+    uri = models.CharField(max_length=1000)
+    format = models.CharField(max_length=20)
+    files = models.JSONField(default=list)
+    size = models.BigIntegerField(default=0)
+    final = models.BooleanField(default=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    workspace_path = "project__workspace_id"
+
+    class Meta:
+        ordering = ["-step"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["made_by_kind", "made_by_id", "epoch", "name"], name="one_checkpoint_per_name"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} (step {self.step})"
+
+
+class TrainedModel(models.Model):
+    """A name in the registry; its versions are what jobs made."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="models")
+    name = models.CharField(max_length=200)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    workspace_path = "project__workspace_id"
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [models.UniqueConstraint("project", Lower("name"), name="model_name_in_project")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class ModelVersion(models.Model):
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    model = models.ForeignKey(TrainedModel, on_delete=models.CASCADE, related_name="versions")
+    number = models.PositiveIntegerField()
+    checkpoint = models.OneToOneField(Checkpoint, on_delete=models.PROTECT, related_name="model_version")
+    base_model = models.ForeignKey(BaseModel, on_delete=models.PROTECT, related_name="versions")
+    made_by_kind = models.CharField(max_length=20)
+    made_by_id = models.UUIDField()
+    evaluation = models.JSONField(default=dict)
+    merged_uri = models.CharField(max_length=1000, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    workspace_path = "model__project__workspace_id"
+
+    class Meta:
+        ordering = ["-number"]
+        constraints = [models.UniqueConstraint(fields=["model", "number"], name="model_version_number")]
+
+    def __str__(self) -> str:
+        return f"{self.model.name} v{self.number}"

@@ -1,0 +1,48 @@
+"""The data folder of one installation, and the addresses its running parts have written into it."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def home() -> Path:
+    """``TUNEYARD_HOME``, or ``.tuneyard`` beside manage.py: two checkouts never share their data."""
+    return Path(os.environ.get("TUNEYARD_HOME") or ROOT / ".tuneyard").resolve()
+
+
+def endpoints() -> dict[str, str]:
+    """Addresses of the parts the launcher runs now (``DATABASE_URL``, ``REDIS_URL`` ...); empty when none runs.
+
+    So that ``manage.py shell`` in another terminal reaches the same database without any setting.
+    """
+    try:
+        value = json.loads((home() / "endpoints.json").read_text())
+    except (OSError, ValueError):
+        return {}
+    return {key: item for key, item in value.items() if isinstance(key, str) and isinstance(item, str)}
+
+
+def secret_key() -> str:
+    """The installation's signing key, made once: a restart keeps every session and token valid."""
+    path = home() / "secret_key"
+    try:
+        return path.read_text().strip()
+    except FileNotFoundError:
+        pass
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f"secret_key.{os.getpid()}")
+    draft.write_text(secrets.token_urlsafe(48))
+    draft.chmod(0o600)
+    try:
+        # A hard link fails when another process was first; its key then holds for both.
+        os.link(draft, path)
+    except FileExistsError:
+        pass
+    finally:
+        draft.unlink()
+    return path.read_text().strip()

@@ -1,0 +1,7 @@
+"""Every URL of the product; each app names its own."""
+
+from __future__ import annotations
+
+from django.urls import URLPattern, URLResolver
+
+urlpatterns: list[URLPattern | URLResolver] = []

@@ -1,0 +1,165 @@
+"""Who works here: people, their teams with roles, the teams' projects, tokens, and what was done by whom."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any, ClassVar
+
+from django.contrib.auth.base_user import AbstractBaseUser, BaseUserManager
+from django.contrib.auth.models import PermissionsMixin
+from django.db import models
+from django.db.models.functions import Lower
+
+
+class UserManager(BaseUserManager["User"]):
+    def create_user(self, email: str, password: str | None = None, **fields: Any) -> User:
+        user = self.model(email=self.normalize_email(email).strip(), **fields)
+        user.set_password(password)
+        user.save(using=self._db)
+        return user
+
+    def create_superuser(self, email: str, password: str | None = None, **fields: Any) -> User:
+        return self.create_user(email, password, is_staff=True, is_superuser=True, **fields)
+
+    def get_by_natural_key(self, username: str | None) -> User:
+        return self.get(email__iexact=username)
+
+
+class User(AbstractBaseUser, PermissionsMixin):
+    """A person. They sign in with their e-mail address, in whatever case they type it."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    email = models.EmailField(max_length=320, unique=True)
+    name = models.CharField(max_length=150, blank=True)
+    time_zone = models.CharField(max_length=64, blank=True)
+    theme = models.CharField(
+        max_length=5, choices=[("auto", "as the system"), ("light", "light"), ("dark", "dark")], default="auto"
+    )
+    is_active = models.BooleanField(default=True)
+    is_staff = models.BooleanField(default=False)
+    joined_at = models.DateTimeField(auto_now_add=True)
+
+    USERNAME_FIELD = "email"
+    REQUIRED_FIELDS: ClassVar[list[str]] = []
+    objects: ClassVar[UserManager] = UserManager()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(Lower("email"), name="user_email_any_case")]
+
+    def __str__(self) -> str:
+        return self.name or self.email
+
+
+class Role(models.IntegerChoices):
+    """What a member may do; a larger number may do all that a smaller one may."""
+
+    VIEWER = 10, "viewer"
+    EDITOR = 20, "editor"
+    ADMIN = 30, "admin"
+    OWNER = 40, "owner"
+
+
+class Workspace(models.Model):
+    """A team and everything it owns."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    name = models.CharField(max_length=100)
+    slug = models.SlugField(max_length=60, unique=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    members: models.ManyToManyField[User, Membership] = models.ManyToManyField(
+        User, through="Membership", related_name="workspaces"
+    )
+
+    workspace_path = "id"
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Membership(models.Model):
+    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="memberships")
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="memberships")
+    role = models.PositiveSmallIntegerField(choices=Role.choices)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    workspace_path = "workspace_id"
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["workspace", "user"], name="one_membership_per_person"),
+            models.CheckConstraint(condition=models.Q(role__in=[10, 20, 30, 40]), name="membership_role_known"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user} in {self.workspace}: {self.get_role_display()}"
+
+
+class Project(models.Model):
+    """A piece of work of a team: it holds jobs, datasets, rewards and models."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="projects")
+    name = models.CharField(max_length=100)
+    description = models.TextField(blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    created_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
+
+    workspace_path = "workspace_id"
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [models.UniqueConstraint("workspace", Lower("name"), name="project_name_in_workspace")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class ApiToken(models.Model):
+    """A program's key for one workspace: only its SHA-256 is kept, the key itself is shown once."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="tokens")
+    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="tokens")
+    name = models.CharField(max_length=100)
+    prefix = models.CharField(max_length=16)
+    digest = models.CharField(max_length=64, unique=True)
+    role = models.PositiveSmallIntegerField(choices=Role.choices, default=Role.EDITOR)
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField(null=True)
+    last_used_at = models.DateTimeField(null=True)
+    revoked_at = models.DateTimeField(null=True)
+
+    workspace_path = "workspace_id"
+
+    class Meta:
+        ordering = ["-created_at"]
+
+    def __str__(self) -> str:
+        return f"{self.prefix}… ({self.name})"
+
+
+class AuditEvent(models.Model):
+    """Who did what to which object. Written by services in the same transaction, never changed."""
+
+    id = models.BigAutoField(primary_key=True)
+    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, null=True, related_name="audit_events")
+    actor = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
+    actor_label = models.CharField(max_length=320)
+    action = models.CharField(max_length=80)
+    object_kind = models.CharField(max_length=40)
+    object_id = models.CharField(max_length=64)
+    object_label = models.CharField(max_length=300, blank=True)
+    detail = models.JSONField(default=dict)
+    at = models.DateTimeField(auto_now_add=True)
+
+    workspace_path = "workspace_id"
+
+    class Meta:
+        ordering = ["-id"]
+        indexes = [models.Index(fields=["workspace", "-id"], name="audit_by_workspace")]
+
+    def __str__(self) -> str:
+        return f"{self.actor_label} {self.action} {self.object_kind} {self.object_label}"
