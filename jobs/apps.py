@@ -6,6 +6,6 @@ class JobsConfig(AppConfig):
 
     def ready(self) -> None:
         from compute import hooks
-        from jobs import dispatch
+        from jobs import wake
 
-        hooks.on_grant("job", dispatch.grant_offered)
+        hooks.on_grant("job", wake.grant_offered)

@@ -1,12 +1,81 @@
-"""From a grant to a running driver."""
+"""From a grant to a running driver: short, idempotent, and safe to repeat at any point."""
 
 from __future__ import annotations
 
+import logging
 from uuid import UUID
 
+from django.conf import settings
 
-def grant_offered(grant_id: UUID) -> None:
-    """Wake the dispatcher for a committed grant."""
-    from jobs.tasks import dispatch_grant
+from jobs.attempts import attempt_begin, attempt_not_started, attempt_started
+from jobs.models import Attempt
+from trainers.runtime import launch
 
-    dispatch_grant.delay(str(grant_id))
+logger = logging.getLogger(__name__)
+
+GROUP_TIMEOUT_S = 45.0
+
+
+def grant_dispatch(*, grant_id: UUID) -> None:
+    """Claim the grant and bring up its driver; does nothing when that is already done."""
+    attempt = attempt_begin(grant_id=grant_id)
+    if attempt is not None:
+        dispatch(attempt)
+
+
+def dispatch(attempt: Attempt) -> None:
+    """Start the attempt's driver in a placement group on its leased node.
+
+    The driver and the group have the attempt's name, so that a second dispatch finds the first one's instead of making
+    another. What fails is undone before the devices go back.
+    """
+    attempt = Attempt.objects.select_related("job__project", "job__dataset_version", "grant__request").get(
+        pk=attempt.pk
+    )
+    request = attempt.grant.request
+    devices = sorted(attempt.grant.leases.values_list("device", flat=True))
+    try:
+        launch.connect(settings.RAY_ADDRESS, settings.RAY_NAMESPACE)
+        bundle = {"CPU": len(devices)} if request.device_kind == "cpu" else {"GPU": len(devices), "CPU": 1}
+        group = launch.create_group(attempt.driver, [bundle], [attempt.node_ray_id], GROUP_TIMEOUT_S)
+        driver = launch.start_driver(launch_of(attempt, devices), group, bundle)
+        status = launch.status(driver)
+    except Exception as error:
+        logger.warning("attempt %s could not be started", attempt.pk, exc_info=True)
+        _undo(attempt, str(error) or type(error).__name__)
+        return
+    if not attempt_started(attempt=attempt, pid=status.get("pid")):
+        logger.info("attempt %s was cancelled while it was placed; supervision ends it", attempt.pk)
+
+
+def launch_of(attempt: Attempt, devices: list[int]) -> launch.Launch:
+    """All that the driver needs to know; it never asks the database."""
+    job = attempt.job
+    request = attempt.grant.request
+    evaluation = job.evaluation_version
+    return launch.Launch(
+        attempt_id=str(attempt.pk),
+        epoch=attempt.number,
+        name=attempt.driver,
+        spec=job.spec,
+        storage_url=settings.STORAGE_URL,
+        dataset_key=job.dataset_version.object_key,
+        dataset_file=job.dataset_version.file_name,
+        evaluation_key=evaluation.object_key if evaluation else None,
+        evaluation_file=evaluation.file_name if evaluation else None,
+        base_model=job.base_model.source,
+        cache_dir=str(settings.MODEL_CACHE),
+        work_dir=str(settings.WORK_DIR),
+        threads=len(devices) if request.device_kind == "cpu" else 1,
+    )
+
+
+def _undo(attempt: Attempt, why: str) -> None:
+    """Give the devices back, but only once no process of the attempt is left; otherwise supervision tries again."""
+    try:
+        launch.kill_driver(attempt.driver)
+        launch.remove_group(attempt.driver)
+    except launch.RuntimeUnavailable as error:
+        logger.warning("attempt %s keeps its devices: %s", attempt.pk, error)
+        return
+    attempt_not_started(attempt=attempt, why=why[:500])

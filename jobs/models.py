@@ -71,6 +71,7 @@ class Attempt(models.Model):
     """One run of a job on leased devices. ``number`` is its epoch: the fencing token of everything it writes.
 
     ``cursor`` is the last journal number whose rows are in the database; it moves in the same transaction as they come.
+    ``report`` is the driver's last word, the journal's closing ``state`` event; None until it has come.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -82,6 +83,7 @@ class Attempt(models.Model):
     node_ray_id = models.CharField(max_length=64, blank=True)
     pid = models.PositiveIntegerField(null=True)
     cursor = models.BigIntegerField(default=0)
+    report = models.JSONField(null=True)
     outcome = models.CharField(max_length=40, blank=True)
     outcome_detail = models.TextField(blank=True)
     created_at = models.DateTimeField(auto_now_add=True)

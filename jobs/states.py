@@ -100,7 +100,7 @@ TABLE: dict[State, Row] = {
         "flag",
         "running",
         "Training is over; the model, the report and the bill are being made.",
-        {S.SUCCEEDED, S.CANCELLING, S.FAILED},
+        {S.SUCCEEDED, S.CANCELLED, S.FAILED},
         "cancel",
     ),
     S.CANCELLING: _row(
@@ -118,7 +118,8 @@ TABLE: dict[State, Row] = {
 }
 
 TERMINAL = frozenset(state for state, row in TABLE.items() if not row.to)
-HOLDS_DEVICES = frozenset({S.PLACING, S.STARTING, S.RUNNING, S.PAUSING, S.FINISHING, S.CANCELLING})
+# In these states no process of the job exists, so a cancel takes effect at once.
+WITHOUT_PROCESS = frozenset({S.QUEUED, S.PAUSED, S.FINISHING})
 ACTIVE = frozenset(S) - TERMINAL
 
 

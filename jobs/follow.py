@@ -1,0 +1,103 @@
+"""One look at one attempt: pull what its driver has written, store it, and act on how it stands."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from uuid import UUID
+
+from django.conf import settings
+from django.utils import timezone
+
+from jobs.attempts import attempt_lost, attempt_not_started, attempt_reported_end
+from jobs.models import Attempt
+from jobs.states import State
+from jobs.supervision import attempt_watched, journal_take
+from trainers.runtime import launch
+from trainers.runtime.journal import read_local
+from trainers.runtime.segments import journal_prefix, read_segments
+from trainers.storage import Storage
+
+logger = logging.getLogger(__name__)
+
+POLL_WAIT_S = 2.0
+POLL_LIMIT = 2000
+# A grant whose dispatch has not brought up a driver after this long is dispatched again, or given up.
+DISPATCH_PATIENCE_S = 60.0
+
+
+def look(*, attempt_id: UUID, watcher: str) -> bool:
+    """Follow an attempt for one long poll; True when it has ended and needs no further look.
+
+    Raises ``jobs.supervision.Superseded`` when another supervisor has taken over.
+    """
+    attempt = attempt_watched(attempt_id=attempt_id, watcher=watcher, alive=False)
+    if attempt.ended_at is not None:
+        return True
+    if attempt.report is not None:
+        _wrap_up(attempt)
+        return True
+    launch.connect(settings.RAY_ADDRESS, settings.RAY_NAMESPACE)
+    if attempt.started_at is None:
+        return _look_at_unstarted(attempt)
+    try:
+        driver = launch.find_driver(attempt.driver)
+        if attempt.job.state == State.CANCELLING:
+            launch.cancel_driver(driver)
+        answer = launch.poll(driver, after=attempt.cursor, wait_s=POLL_WAIT_S, limit=POLL_LIMIT)
+    except launch.DriverGone as gone:
+        _read_what_is_left(attempt, watcher)
+        attempt = attempt_watched(attempt_id=attempt_id, watcher=watcher, alive=False)
+        if attempt.report is not None:
+            _wrap_up(attempt)
+        else:
+            launch.remove_group(attempt.driver)
+            attempt_lost(attempt=attempt, why=str(gone))
+        return True
+    attempt_watched(attempt_id=attempt_id, watcher=watcher, alive=True)
+    if answer["events"]:
+        journal_take(attempt_id=attempt_id, watcher=watcher, events=answer["events"])
+    return False
+
+
+def _look_at_unstarted(attempt: Attempt) -> bool:
+    """Between the claim of a grant and its driver. The dispatching task may still be at work, or may have died."""
+    from jobs.dispatch import dispatch
+
+    waited = (timezone.now() - attempt.created_at).total_seconds()
+    if attempt.job.state == State.CANCELLING:
+        launch.kill_driver(attempt.driver)
+        launch.remove_group(attempt.driver)
+        attempt_not_started(attempt=attempt, why="It was cancelled before it started.")
+        return True
+    if waited > DISPATCH_PATIENCE_S:
+        dispatch(attempt)
+    return False
+
+
+def _read_what_is_left(attempt: Attempt, watcher: str) -> None:
+    """Read a dead driver's journal to its end: from its disk when that is this machine's, else from storage."""
+    after = attempt.cursor
+    local = Path(settings.WORK_DIR) / str(attempt.pk)
+    for events in (
+        lambda after: read_segments(
+            Storage(settings.STORAGE_URL), journal_prefix(str(attempt.pk), attempt.number), after
+        ),
+        lambda after: read_local(local, after),
+    ):
+        try:
+            batch = list(events(after))
+        except Exception as error:
+            logger.warning("could not read what is left of attempt %s: %s", attempt.pk, error)
+            continue
+        if batch:
+            after = journal_take(attempt_id=attempt.pk, watcher=watcher, events=batch)
+
+
+def _wrap_up(attempt: Attempt) -> None:
+    """The driver has reported its end: make sure its process is gone, then release its devices."""
+    launch.connect(settings.RAY_ADDRESS, settings.RAY_NAMESPACE)
+    launch.kill_driver(attempt.driver)
+    launch.remove_group(attempt.driver)
+    assert attempt.report is not None
+    attempt_reported_end(attempt=attempt, report=attempt.report)

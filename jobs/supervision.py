@@ -1,0 +1,143 @@
+"""Bringing a journal into Postgres: the rows and the cursor move in one transaction, so nothing is lost or counted twice.
+
+Which supervisor does it is decided by the attempt's ``watched_by`` and ``watched_until``: a claim that is renewed with
+every look and falls to another supervisor once it is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import F, Q
+from django.utils import timezone
+
+from catalog.models import Checkpoint
+from compute.models import Grant
+from jobs import hints
+from jobs.models import Attempt, Job
+from jobs.services import HOLDER, job_transition
+from jobs.states import State
+from records import services as records
+
+Event = Mapping[str, Any]
+CLAIM = timedelta(seconds=12)
+TERMINAL_REPORTS = frozenset({"succeeded", "failed", "cancelled"})
+
+
+class Superseded(Exception):
+    """Another supervisor watches this attempt now; this one lets go of it."""
+
+
+class JournalGap(Exception):
+    """The events do not go on where the database stopped; they are asked for again."""
+
+
+def attempts_claim(*, watcher: str, limit: int = 200) -> list[UUID]:
+    """Claim the open attempts nobody watches; returns all that are this watcher's now."""
+    now = timezone.now()
+    with transaction.atomic():
+        free = Attempt.objects.select_for_update(skip_locked=True).filter(
+            Q(watched_until=None) | Q(watched_until__lt=now), ended_at=None
+        )[:limit]
+        Attempt.objects.filter(pk__in=[row.pk for row in free]).update(watched_by=watcher, watched_until=now + CLAIM)
+    return list(Attempt.objects.filter(watched_by=watcher, ended_at=None).values_list("pk", flat=True))
+
+
+def attempt_watched(*, attempt_id: UUID, watcher: str, alive: bool) -> Attempt:
+    """Renew the claim (and, when the driver answered, the lease's sign of life) and read the attempt anew.
+
+    Raises :class:`Superseded` when the claim is no longer this watcher's.
+    """
+    now = timezone.now()
+    fields: dict[str, Any] = {"watched_until": now + CLAIM}
+    if alive:
+        fields["last_seen_at"] = now
+    if not Attempt.objects.filter(pk=attempt_id, watched_by=watcher).update(**fields):
+        raise Superseded
+    attempt = Attempt.objects.select_related("job__project", "grant__request").get(pk=attempt_id)
+    if alive:
+        Grant.objects.filter(pk=attempt.grant_id).update(renewed_at=now)
+    return attempt
+
+
+def attempts_release(*, watcher: str) -> None:
+    """Let go of everything, so that the next supervisor need not wait for the claims to run out."""
+    Attempt.objects.filter(watched_by=watcher, ended_at=None).update(watched_until=None, watched_by="")
+
+
+@transaction.atomic
+def journal_take(*, attempt_id: UUID, watcher: str, events: Sequence[Event]) -> int:
+    """Store a stretch of an attempt's journal and return the new cursor.
+
+    Events at or before the cursor are passed over. Raises :class:`Superseded`, or :class:`JournalGap` when numbers
+    are missing.
+    """
+    attempt = Attempt.objects.select_for_update().get(pk=attempt_id)
+    if attempt.watched_by != watcher or attempt.ended_at is not None:
+        raise Superseded
+    fresh = [event for event in events if event["seq"] > attempt.cursor]
+    if not fresh:
+        return attempt.cursor
+    for expected, event in enumerate(fresh, start=attempt.cursor + 1):
+        if event["seq"] != expected:
+            raise JournalGap(f"expected event {expected} of attempt {attempt_id}, got {event['seq']}")
+    records.ingest(subject_kind=HOLDER, subject_id=attempt.job_id, attempt=attempt.number, events=fresh)
+    for event in fresh:
+        if event["kind"] == "checkpoint":
+            _store_checkpoint(attempt, event)
+        elif event["kind"] == "state":
+            _note_state(attempt, event)
+    _note_progress(attempt, fresh)
+    attempt.cursor = fresh[-1]["seq"]
+    attempt.save(update_fields=["cursor", "report"])
+    hints.after_commit(attempt.job_id, f"{attempt.number}:{attempt.cursor}")
+    return attempt.cursor
+
+
+def _note_progress(attempt: Attempt, events: Sequence[Event]) -> None:
+    """Keep the job's columns at the newest progress; a fenced-off attempt of an older epoch changes nothing."""
+    last = next((event for event in reversed(events) if event["kind"] == "progress"), None)
+    if last is None:
+        return
+    Job.objects.filter(pk=attempt.job_id, epoch=attempt.number).update(
+        step=last.get("step") or 0,
+        total_steps=last["total_steps"] if last.get("total_steps") else F("total_steps"),
+        phase=str(last["phase"])[:20],
+        fraction=min(max(float(last["fraction"]), 0.0), 1.0),
+        eta_s=last.get("eta_s"),
+    )
+
+
+def _store_checkpoint(attempt: Attempt, event: Event) -> None:
+    Checkpoint.objects.get_or_create(
+        made_by_kind=HOLDER,
+        made_by_id=attempt.job_id,
+        epoch=attempt.number,
+        name=event["name"][:200],
+        defaults={
+            "project_id": attempt.job.project_id,
+            "step": event["step"],
+            "uri": event["uri"],
+            "format": event["format"],
+            "files": list(event["files"]),
+            "size": sum(file["size"] for file in event["files"]),
+            "final": event["final"],
+        },
+    )
+
+
+def _note_state(attempt: Attempt, event: Event) -> None:
+    if event["state"] == "started":
+        job_transition(
+            job_id=attempt.job_id,
+            to=State.RUNNING,
+            only_from={State.STARTING},
+            reason="Trains.",
+            attempt=attempt.number,
+        )
+    elif event["state"] in TERMINAL_REPORTS:
+        attempt.report = {"state": event["state"], "result": event.get("result"), "error": event.get("error")}

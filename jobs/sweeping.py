@@ -1,0 +1,28 @@
+"""Finding what a lost wake-up left lying: grants nobody claimed, jobs whose last step never ran."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.utils import timezone
+
+from compute.models import Grant
+from jobs import wake
+from jobs.models import Job
+from jobs.services import HOLDER, job_transition
+from jobs.states import State
+
+PATIENCE = timedelta(seconds=5)
+
+
+def sweep() -> None:
+    """Send the wake-ups again; what they start is idempotent."""
+    late = timezone.now() - PATIENCE
+    offered = Grant.objects.filter(state=Grant.State.OFFERED, request__holder_kind=HOLDER, created_at__lt=late)
+    for grant_id in offered.values_list("pk", flat=True):
+        wake.grant_offered(grant_id)
+    for job_id in Job.objects.filter(state=State.FINISHING).values_list("pk", flat=True):
+        wake.job_finishing(job_id)
+    abandoned = Job.objects.filter(state=State.CANCELLING).exclude(attempts__ended_at=None)
+    for job_id, reason in abandoned.values_list("pk", "reason"):
+        job_transition(job_id=job_id, to=State.CANCELLED, only_from={State.CANCELLING}, reason=reason)

@@ -1,0 +1,144 @@
+"""Reading what happened. Callers have already passed the door to the subject; here it is only named."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Count, Q
+
+from records.models import LogLine, MetricPoint, Rollout, Series
+
+Subject = tuple[str, UUID]
+
+
+def number(value: float) -> float | str:
+    """A float as JSON can carry it: the three that JSON lacks become their names."""
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+
+
+def _rows(subject: Subject) -> Q:
+    return Q(subject_kind=subject[0], subject_id=subject[1])
+
+
+def _window(attempt: int, after: int, until: int) -> Q:
+    return Q(attempt=attempt, seq__gt=after, seq__lte=until)
+
+
+def points_between(subject: Subject, attempt: int, after: int, until: int) -> dict[str, list[list[Any]]]:
+    """Points of one attempt with ``after < seq <= until``, by metric.
+
+    Each is ``[attempt, seq, step, value, t (unix s), active_s, tokens]``, in the order of the journal.
+    """
+    keys = dict(Series.objects.filter(_rows(subject)).values_list("id", "key"))
+    found: dict[str, list[list[Any]]] = {}
+    rows = (
+        MetricPoint.objects.filter(_window(attempt, after, until), series_id__in=list(keys))
+        .order_by("seq", "series_id")
+        .values_list("series_id", "seq", "step", "value", "at", "active_s", "tokens")
+    )
+    for series_id, seq, step, value, at, active_s, tokens in rows.iterator(chunk_size=5000):
+        found.setdefault(keys[series_id], []).append(
+            [attempt, seq, step, number(value), at.timestamp(), round(active_s, 3), tokens]
+        )
+    return found
+
+
+def latest_values(subject: Subject) -> dict[str, dict[str, Any]]:
+    """The newest value of each metric: ``{key: {"step", "value", "points", "at"}}``."""
+    return {
+        row.key: {
+            "step": row.last_step,
+            "value": None if row.last_value is None else number(row.last_value),
+            "points": row.points,
+            "at": row.last_at,
+        }
+        for row in Series.objects.filter(_rows(subject)).order_by("key")
+    }
+
+
+def series_of(subject: Subject) -> dict[str, list[list[Any]]]:
+    """All points of every metric, each step once: where attempts overlap, the later one holds.
+
+    ``{key: [[step, value, active_s, tokens], ...]}`` with real floats, in the order of steps.
+    """
+    found: dict[str, list[list[Any]]] = {}
+    rows = (
+        MetricPoint.objects.filter(series__in=Series.objects.filter(_rows(subject)))
+        .order_by("series_id", "step", "-attempt", "-seq")
+        .distinct("series_id", "step")
+        .values_list("series__key", "step", "value", "active_s", "tokens")
+    )
+    for key, *point in rows.iterator(chunk_size=5000):
+        found.setdefault(key, []).append(point)
+    return found
+
+
+def recent_points(subjects: list[Subject], keys: list[str], limit: int = 40) -> dict[tuple[UUID, str], list[float]]:
+    """The last ``limit`` finite values of some metrics of many subjects, for sparklines; one query."""
+    wanted = Q()
+    for kind, id in subjects:
+        wanted |= Q(subject_kind=kind, subject_id=id)
+    if not subjects:
+        return {}
+    series = {row.pk: (row.subject_id, row.key) for row in Series.objects.filter(wanted, key__in=keys)}
+    if not series:
+        return {}
+    rows = MetricPoint.objects.raw(
+        """
+        select point.id, point.series_id, point.value
+          from unnest(%s::bigint[]) as wanted(series_id)
+         cross join lateral (
+               select id, series_id, value, step, attempt from records_metricpoint
+                where series_id = wanted.series_id
+                order by step desc, attempt desc limit %s) as point
+         order by point.series_id, point.step, point.attempt
+        """,
+        [list(series), limit],
+    )
+    found: dict[tuple[UUID, str], list[float]] = {}
+    for row in rows:
+        if math.isfinite(row.value):
+            found.setdefault(series[row.series_id], []).append(row.value)
+    return found
+
+
+def log_between(subject: Subject, attempt: int, after: int, until: int, last: int | None = None) -> list[list[Any]]:
+    """Log lines as ``[attempt, seq, t, level, text]``; with ``last`` only the newest so many of the stretch."""
+    rows = LogLine.objects.filter(_rows(subject), _window(attempt, after, until)).values_list(
+        "seq", "at", "level", "text"
+    )
+    chosen = list(rows.order_by("-seq")[:last])[::-1] if last else list(rows.order_by("seq"))
+    return [[attempt, seq, at.timestamp(), level, text] for seq, at, level, text in chosen]
+
+
+def log_tail(subject: Subject, count: int = 200) -> list[LogLine]:
+    """The newest lines over all attempts, oldest first."""
+    return list(LogLine.objects.filter(_rows(subject)).order_by("-attempt", "-seq")[:count])[::-1]
+
+
+def rollout_steps(subject: Subject) -> list[dict[str, Any]]:
+    """Where there are rollouts: ``[{"step", "phase", "count"}]`` in the order of steps."""
+    return list(
+        Rollout.objects.filter(_rows(subject))
+        .values("step", "phase")
+        .annotate(count=Count("id"))
+        .order_by("step", "phase")
+    )
+
+
+def rollouts_at(subject_kind: str, subject_id: UUID, step: int, phase: str, limit: int = 2000) -> list[dict[str, Any]]:
+    """The rollouts of one step and phase, group by group; of the newest attempt that has any."""
+    rows = Rollout.objects.filter(_rows((subject_kind, subject_id)), step=step, phase=phase)
+    attempt = rows.order_by("-attempt").values_list("attempt", flat=True).first()
+    if attempt is None:
+        return []
+    fields = (
+        "group", "index", "prompt", "prompt_key", "completion", "answer", "reward", "parts",
+        "accurate", "tokens", "truncated", "greedy", "attempt",
+    )  # fmt: skip
+    found = list(rows.filter(attempt=attempt).order_by("greedy", "group", "index").values(*fields)[:limit])
+    return [{**row, "reward": number(row["reward"])} for row in found]

@@ -1,0 +1,108 @@
+"""Writing what happened: the rows of a stretch of an attempt's journal, in the caller's transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from django.db.models import F
+
+from records.models import LogLine, MetricPoint, Rollout, Series
+
+Event = Mapping[str, Any]
+
+
+def ingest(*, subject_kind: str, subject_id: UUID, attempt: int, events: Iterable[Event]) -> None:
+    """Store the metric, rollout and log events among ``events``; other kinds are not records and are passed over.
+
+    The caller passes each event once (it moves its cursor in the same transaction); should one come again all the
+    same, the unique keys let it fall.
+    """
+    subject = {"subject_kind": subject_kind, "subject_id": subject_id}
+    metrics, rollouts, lines = [], [], []
+    for event in events:
+        match event["kind"]:
+            case "metric":
+                metrics.append(event)
+            case "rollout":
+                rollouts.append(Rollout(**subject, attempt=attempt, **_rollout_fields(event)))
+            case "log":
+                lines.append(
+                    LogLine(
+                        **subject,
+                        attempt=attempt,
+                        seq=event["seq"],
+                        at=_time(event),
+                        level=str(event.get("level", "info"))[:10],
+                        text=clean(event.get("text", "")),
+                    )
+                )
+    if metrics:
+        _store_points(subject, attempt, metrics)
+    if rollouts:
+        Rollout.objects.bulk_create(rollouts, ignore_conflicts=True, batch_size=500)
+    if lines:
+        LogLine.objects.bulk_create(lines, ignore_conflicts=True, batch_size=2000)
+
+
+def clean(value: Any) -> str:
+    """Text as Postgres can hold it: NUL becomes its picture, half a surrogate pair a question mark."""
+    return str(value).replace("\x00", "\u2400").encode("utf-8", "replace").decode("utf-8")
+
+
+def _store_points(subject: dict[str, Any], attempt: int, events: list[Event]) -> None:
+    keys = {clean(key)[:200] for event in events for key in event["values"]}
+    Series.objects.bulk_create([Series(**subject, key=key) for key in sorted(keys)], ignore_conflicts=True)
+    series = {row.key: row for row in Series.objects.filter(**subject, key__in=keys)}
+    points = []
+    for event in events:
+        for key, value in event["values"].items():
+            points.append(
+                MetricPoint(
+                    series=series[clean(key)[:200]],
+                    attempt=attempt,
+                    seq=event["seq"],
+                    step=event["step"],
+                    value=float(value),
+                    at=_time(event),
+                    active_s=event.get("active_s") or 0,
+                    tokens=event.get("tokens") or 0,
+                )
+            )
+    MetricPoint.objects.bulk_create(points, ignore_conflicts=True, batch_size=2000)
+    latest = {point.series_id: point for point in points}
+    counts: dict[int, int] = {}
+    for point in points:
+        counts[point.series_id] = counts.get(point.series_id, 0) + 1
+    for series_id, point in latest.items():
+        Series.objects.filter(pk=series_id).update(
+            points=F("points") + counts[series_id], last_step=point.step, last_value=point.value, last_at=point.at
+        )
+
+
+def _rollout_fields(event: Event) -> dict[str, Any]:
+    answer = event.get("answer")
+    return {
+        "seq": event["seq"],
+        "step": event["step"],
+        "phase": str(event["phase"])[:10],
+        "group": event.get("group", 0),
+        "index": event.get("index", 0),
+        "prompt": clean(event["prompt"]),
+        "prompt_key": str(event.get("prompt_key", ""))[:64],
+        "completion": clean(event["completion"]),
+        "answer": None if answer is None else clean(answer),
+        "reward": float(event["reward"]),
+        "parts": {clean(key)[:200]: value for key, value in (event.get("parts") or {}).items()},
+        "accurate": bool(event.get("accurate", False)),
+        "tokens": event.get("tokens", 0),
+        "truncated": bool(event.get("truncated", False)),
+        "greedy": bool(event.get("greedy", False)),
+        "at": _time(event),
+    }
+
+
+def _time(event: Event) -> datetime:
+    return datetime.fromtimestamp(event["t"], UTC)
