@@ -1,4 +1,4 @@
-"""What training reads and makes: datasets, rewards, base models, checkpoints, models. All versioned, none overwritten."""
+"""What training reads and makes: data, rewards, base models, checkpoints, models; all versioned, none overwritten."""
 
 from __future__ import annotations
 

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
-from django.urls import URLPattern, URLResolver
+from importlib.util import find_spec
 
-urlpatterns: list[URLPattern | URLResolver] = []
+from django.urls import URLPattern, URLResolver, include, path
+
+APPS = ("portal", "workspaces", "catalog", "jobs", "gateway")
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("", include(f"{app}.urls")) for app in APPS if find_spec(f"{app}.urls")
+]

@@ -163,3 +163,17 @@ class AuditEvent(models.Model):
 
     def __str__(self) -> str:
         return f"{self.actor_label} {self.action} {self.object_kind} {self.object_label}"
+
+
+class RateBucket(models.Model):
+    """How much of a rate limit someone has left. ``key`` is a hash of the limit and of whom it counts."""
+
+    key = models.CharField(max_length=64, primary_key=True)
+    left = models.FloatField()
+    filled_at = models.DateTimeField()
+
+    class Meta:
+        indexes = [models.Index(fields=["filled_at"], name="rate_bucket_age")]
+
+    def __str__(self) -> str:
+        return f"{self.left:.1f} left"

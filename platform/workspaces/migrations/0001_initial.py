@@ -234,4 +234,15 @@ class Migration(migrations.Migration):
             model_name="auditevent",
             index=models.Index(fields=["workspace", "-id"], name="audit_by_workspace"),
         ),
+        migrations.CreateModel(
+            name="RateBucket",
+            fields=[
+                ("key", models.CharField(max_length=64, primary_key=True, serialize=False)),
+                ("left", models.FloatField()),
+                ("filled_at", models.DateTimeField()),
+            ],
+            options={
+                "indexes": [models.Index(fields=["filled_at"], name="rate_bucket_age")],
+            },
+        ),
     ]

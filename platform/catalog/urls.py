@@ -1,0 +1,7 @@
+"""Addresses of datasets, rewards and models."""
+
+from __future__ import annotations
+
+from django.urls import URLPattern
+
+urlpatterns: list[URLPattern] = []

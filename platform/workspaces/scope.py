@@ -1,0 +1,71 @@
+"""What every page inside a project begins with: the project, found through the one door, and the caller's role."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, cast
+from uuid import UUID
+
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponseBase
+
+from workspaces import access, selectors
+from workspaces.models import Project, Role, User
+
+PROJECT_COOKIE = "tuneyard_project"
+COOKIE_AGE = 365 * 24 * 3600
+
+
+class SignedInRequest(HttpRequest):
+    """A request of a signed-in person; every view is one unless it is marked ``login_not_required``."""
+
+    user: User
+
+
+class ProjectRequest(SignedInRequest):
+    """A request to a page of a project. Templates read ``request.project`` and ``request.may_edit``."""
+
+    project: Project
+    role: Role
+    may_edit: bool
+
+
+View = Callable[..., HttpResponseBase]
+
+
+def in_project(need: Role = Role.VIEWER) -> Callable[[View], View]:
+    """Hand the view a ``Project`` in place of the URL's ``project_id``.
+
+    Strangers get 404; a member without the role ``need`` gets 403. The project is remembered in a cookie, so that ``/``
+    leads back to it without writing anything to the database.
+    """
+
+    def decorate(view: View) -> View:
+        @wraps(view)
+        def inner(request: HttpRequest, project_id: UUID, *args: Any, **kwargs: Any) -> HttpResponseBase:
+            user = cast("User", request.user)
+            scoped = cast("ProjectRequest", request)
+            scoped.project = access.get(Project.objects.select_related("workspace"), project_id, user)
+            role = selectors.role_in(scoped.project.workspace_id, user)
+            if role is None:
+                raise Http404
+            if role < need:
+                raise PermissionDenied(f"This needs the role {need.label} in the workspace; ask one of its admins.")
+            scoped.role, scoped.may_edit = role, role >= Role.EDITOR
+            response = view(scoped, scoped.project, *args, **kwargs)
+            remember_project(request, response, scoped.project)
+            return response
+
+        return inner
+
+    return decorate
+
+
+def remember_project(request: HttpRequest, response: HttpResponseBase, project: Project) -> None:
+    """Make ``/`` lead to this project next time."""
+    if request.COOKIES.get(PROJECT_COOKIE) != str(project.pk):
+        secure = request.is_secure()
+        response.set_cookie(
+            PROJECT_COOKIE, str(project.pk), max_age=COOKIE_AGE, httponly=True, samesite="Lax", secure=secure
+        )

@@ -1,0 +1,84 @@
+"""The frame around every page: rail, bottom bar, breadcrumb. A link whose page does not exist is not shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django import template
+from django.template import Context
+from django.urls import NoReverseMatch, reverse
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext_lazy as _
+
+from workspaces import selectors
+from workspaces.models import Project
+
+register = template.Library()
+
+SECTIONS = (
+    ("project-home", "home", _("Home")),
+    ("jobs", "job", _("Jobs")),
+    ("datasets", "dataset", _("Datasets")),
+    ("rewards", "reward", _("Rewards")),
+    ("models", "model", _("Models")),
+)
+
+
+@dataclass(frozen=True)
+class Link:
+    url: str
+    icon: str
+    label: Any
+    current: str = ""
+
+
+@register.simple_tag(takes_context=True)
+def rail_links(context: Context) -> list[Link]:
+    """The pages of the project that the request is in, or only home outside of one."""
+    request = context["request"]
+    project: Project | None = getattr(request, "project", None)
+    if project is None:
+        return _links(request.path, [("home", (), "home", _("Home"))])
+    return _links(request.path, [(name, (project.pk,), icon, label) for name, icon, label in SECTIONS])
+
+
+@register.simple_tag(takes_context=True)
+def rail_end_links(context: Context) -> list[Link]:
+    return _links(context["request"].path, [("settings", (), "settings", _("Settings"))])
+
+
+def _links(path: str, wanted: list[tuple[str, tuple[Any, ...], str, Any]]) -> list[Link]:
+    links = []
+    for name, args, icon, label in wanted:
+        try:
+            url = reverse(name, args=args)
+        except NoReverseMatch:
+            continue
+        exact_only = name in ("home", "project-home")
+        inside = path == url or (not exact_only and path.startswith(url))
+        links.append(Link(url, icon, label, ("page" if path == url else "true") if inside else ""))
+    return links
+
+
+@register.simple_tag(takes_context=True)
+def my_workspaces(context: Context) -> list[Any]:
+    """The teams in the switcher, each with its projects."""
+    user = getattr(context.get("request"), "user", None)
+    return list(selectors.workspaces_of(user)) if user is not None and user.is_authenticated else []
+
+
+@register.simple_tag
+def crumb(label: str, url_name: str = "", *args: Any) -> SafeString:
+    """``{% crumb "Datasets" "datasets" project.id %}``; without an address it is the page itself."""
+    if not url_name:
+        return format_html('<li aria-current="page"><bdi>{}</bdi></li>', label)
+    return format_html('<li><a href="{}"><bdi>{}</bdi></a></li>', reverse(url_name, args=args), label)
+
+
+@register.simple_tag
+def server_now() -> str:
+    """The server's clock, by which pages tell how long ago something was."""
+    return timezone.now().isoformat()
