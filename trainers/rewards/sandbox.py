@@ -33,7 +33,7 @@ OUTPUT_BYTES = 1 << 20
 PRINTED_KEPT = 4000
 START_SECONDS = 30.0
 ALLOW_WEAK = "TUNEYARD_SANDBOX_ALLOW_WEAK"
-_REPLY_BYTES = 64 << 20
+_LINE_BYTES = 8 << 20
 _JAIL = Path(__file__).parent
 _LAUNCH = "import sys; sys.path.append({!r}); from jail.main import main; sys.path.pop(); main()"
 _FLAGS = ("-s", "-S", "-P", "-B", "-X", "utf8")
@@ -87,8 +87,10 @@ class Sandbox:
         with self._lock:
             return dict(self._started().report)
 
-    def run(self, task: str, payload: Mapping[str, Any], *, seconds: float, trusted: bool = False) -> Outcome:
-        """Run one of the jail's tasks for at most ``seconds`` of wall-clock time.
+    def run(
+        self, task: str, payload: Mapping[str, Any], *, count: int, seconds: float, trusted: bool = False
+    ) -> Outcome:
+        """Run one of the jail's tasks for at most ``seconds`` of wall-clock time, for at most ``count`` messages.
 
         ``trusted``: the task runs no code of users (a pattern), so that the limits alone are enough.
         Raises :class:`SandboxError` when no worker can be had; whatever the task does is in the :class:`Outcome`.
@@ -105,7 +107,7 @@ class Sandbox:
                 )
             self._count += 1
             header = {"id": self._count, "task": task, "memory": self._memory, "seconds": seconds, "size": len(content)}
-            outcome = _Exchange(worker, self._count, seconds, self._output, self._memory).run(
+            outcome = _Exchange(worker, self._count, seconds, self._output, count).run(
                 json.dumps(header).encode() + b"\n" + content
             )
             if not worker.usable:
@@ -176,7 +178,7 @@ class _Worker:
         self._finish()
 
     def _await_report(self) -> dict[str, Any]:
-        outcome = _Exchange(self, 0, START_SECONDS, OUTPUT_BYTES, MEMORY_BYTES).run(b"", last="ready")
+        outcome = _Exchange(self, 0, START_SECONDS, OUTPUT_BYTES, 1).run(b"", last="ready")
         for message in outcome.messages:
             if isinstance(report := message.get("ready"), dict):
                 return report
@@ -202,12 +204,11 @@ def _end(process: subprocess.Popen[bytes], lifeline: int, folder: str) -> None:
 class _Exchange:
     """One task sent and its answer read, under a deadline and with bounds on every size."""
 
-    def __init__(self, worker: _Worker, number: int, seconds: float, output: int, memory: int) -> None:
+    def __init__(self, worker: _Worker, number: int, seconds: float, output: int, count: int) -> None:
         self._worker, self._number, self._seconds = worker, number, seconds
-        self._output_limit, self._memory = output, memory
+        self._output_limit, self._count = output, count
         self._outcome = Outcome()
-        self._pending = b""
-        self._received = 0
+        self._pending = bytearray()
         self._printed = bytearray()
         self._printed_total = 0
         # The task's own time starts when it says so; until then the machine may just be busy.
@@ -222,8 +223,9 @@ class _Exchange:
             if unsent:
                 selector.register(worker.tasks, selectors.EVENT_WRITE)
             while not self._done and self._outcome.failure is None:
-                ready = selector.select(max(0.0, self._deadline - time.monotonic()))
-                if not ready:
+                left = self._deadline - time.monotonic()
+                ready = selector.select(max(0.0, left))
+                if left <= 0:  # looked at in every round: a trickle of output must not hold the clock
                     self._fail_on_time()
                 for key, _ in ready:
                     if key.data is None:
@@ -254,14 +256,14 @@ class _Exchange:
         if not data:
             self._fail("the sandbox's worker has ended", "Try again; the host may be short of memory.")
             return False
-        self._received += len(data)
-        if self._received > _REPLY_BYTES:
-            self._fail("it sent more than 64 MiB of results", "Return plain numbers.")
-            return False
-        *lines, self._pending = (self._pending + data).split(b"\n")
+        *lines, rest = data.split(b"\n")
         for line in lines:
-            self._take(line, last)
-        return True
+            self._take(bytes(self._pending) + line, last)
+            self._pending.clear()
+        self._pending += rest
+        if len(self._pending) > _LINE_BYTES:
+            self._misused_channel()
+        return self._outcome.failure is None
 
     def _take(self, line: bytes, last: str) -> None:
         try:
@@ -269,13 +271,18 @@ class _Exchange:
         except (ValueError, RecursionError):
             message = None
         if not isinstance(message, dict) or (self._number and message.get("id") != self._number):
-            self._fail("it wrote to the sandbox's own channel", "Use print() for messages; leave file numbers alone.")
+            self._misused_channel()
         elif message.get("started"):
             self._deadline = time.monotonic() + self._seconds
         elif last in message:
             self._finished(message)
+        elif len(self._outcome.messages) >= self._count:
+            self._misused_channel()
         else:
             self._outcome.messages.append(message)
+
+    def _misused_channel(self) -> None:
+        self._fail("it wrote to the sandbox's own channel", "Use print() for messages; leave file numbers alone.")
 
     def _finished(self, message: dict[str, Any]) -> None:
         self._done = True

@@ -5,8 +5,6 @@ files behind a root folder of their own (mount namespace) and Landlock; the netw
 and seccomp; processes behind a process namespace and seccomp. Limits and the loss of privileges are always there.
 """
 
-# ruff: noqa: PTH - plain calls: pathlib would be one more import at every start
-
 from __future__ import annotations
 
 import os

@@ -11,8 +11,6 @@ Messages are JSON lines. In: a header ``{id, task, memory, seconds, size}`` and 
 ``{id, started}``, the task's own lines, and ``{id, end}`` with the exit code (negative: the signal).
 """
 
-# ruff: noqa: PTH - plain calls: pathlib would be one more import at every start
-
 from __future__ import annotations
 
 import json

@@ -4,8 +4,6 @@ Every function takes the task's payload and ``emit``, which sends one small JSON
 known; so the other side knows at which sample a task was when it had to be stopped.
 """
 
-# ruff: noqa: PTH - plain calls: pathlib would be one more import at every start
-
 from __future__ import annotations
 
 import inspect
