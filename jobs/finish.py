@@ -31,7 +31,7 @@ def job_finish(*, job_id: UUID) -> None:
             to=State.FAILED,
             only_from={State.FINISHING},
             reason="The training process reported its end without a final checkpoint, so there is no model.",
-            advice="Start it again; if it happens twice, send the job's log to whoever keeps this installation running.",
+            advice="Start it again; if it happens twice, send the log to whoever keeps this installation running.",
             failure_kind="internal",
         )
         return

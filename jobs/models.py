@@ -16,7 +16,7 @@ STATES = [(state.value, state.value) for state in State]
 
 
 class Job(models.Model):
-    """A task spec someone asked to run. Progress columns are what supervision last heard, so that lists read one table."""
+    """A task spec someone asked to run. Its progress columns are what supervision last heard: lists read one table."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="jobs")

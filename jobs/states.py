@@ -1,4 +1,4 @@
-"""The lifecycle of a job as one table: the pages, the API and the docs read it, and every transition is checked by it."""
+"""The lifecycle of a job as one table: pages, API and docs read it, and every transition is checked by it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bringing a journal into Postgres: the rows and the cursor move in one transaction, so nothing is lost or counted twice.
+"""Bringing a journal into Postgres: rows and cursor move in one transaction, so nothing is lost or counted twice.
 
 Which supervisor does it is decided by the attempt's ``watched_by`` and ``watched_until``: a claim that is renewed with
 every look and falls to another supervisor once it is not.

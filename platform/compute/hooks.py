@@ -1,4 +1,4 @@
-"""Where higher floors ask to be woken: a fact is committed first, the call is only a nudge, and a tick finds it anyway."""
+"""Where higher floors ask to be woken: a fact is committed first, the call only nudges, a tick finds it anyway."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ def grant_release(*, grant_id: UUID, reason: str) -> list[Lease]:
         grant.state, grant.released_at, grant.release_reason = Grant.State.RELEASED, now, reason[:300]
         grant.save(update_fields=["state", "released_at", "release_reason"])
         for lease in grant.leases.select_for_update().filter(during__upper_inf=True):
-            # A clock set back must not make an interval of negative length, and Postgres forgets the ends of an empty one.
+            # A clock set back must not make a negative interval, and Postgres forgets the ends of an empty one.
             lease.during = DateTimeTZRange(lease.during.lower, max(now, lease.during.lower + timedelta(microseconds=1)))
             lease.save(update_fields=["during"])
     return list(grant.leases.select_related("node__pool"))

@@ -37,14 +37,14 @@ def references(tree: ast.AST) -> Iterator[tuple[int, str]]:
         elif isinstance(node, ast.Call):
             # Foreign keys, apps.get_model, send_task and the like name their target in a string.
             for argument in [*node.args, *(keyword.value for keyword in node.keywords)]:
-                if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
-                    if STRING_REFERENCE.match(argument.value):
-                        yield node.lineno, argument.value
+                text = argument.value if isinstance(argument, ast.Constant) else None
+                if isinstance(text, str) and STRING_REFERENCE.match(text):
+                    yield node.lineno, text
 
 
 def allowed(app: str, target: str) -> bool:
     if app in GROUND or target in GROUND:
-        return target == app or target == "trainers" and app not in GROUND
+        return target == app or (target == "trainers" and app not in GROUND)
     return FLOORS.index(target) <= FLOORS.index(app)
 
 
