@@ -41,7 +41,7 @@ class RewardError(RunError):
         super().__init__("reward_error", message, advice, field)
 
 
-class RunStopped(Exception):  # noqa: N818 - not a failure: the run was asked to stop and did
+class RunStopped(Exception):
     """The run was asked to stop (``RunContext.stop_requested``) and has left its work at a clean point."""
 
 

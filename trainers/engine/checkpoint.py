@@ -1,0 +1,83 @@
+"""Saving an adapter whole: its weights, its optimizer, and the state of its random draws.
+
+Layout of a state folder: ``adapter.safetensors`` and ``optimizer.safetensors`` (float32, tensors by name) and
+``state.json``. A run that goes on from it does what the run that never stopped would have done, bit for bit on CPU.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from trainers.engine.engine import Engine
+from trainers.engine.lora import Adapter, LoraConfig
+from trainers.errors import RunError
+
+_VERSION = 1
+
+
+def save_state(engine: Engine, adapter: str, folder: Path, extra: dict[str, Any] | None = None) -> None:
+    """Write the state of an adapter; ``extra`` (JSON) is the caller's own and comes back from :func:`load_state`.
+
+    The accumulated gradient is not part of it: save between optimizer steps.
+    """
+    state = engine.adapters[adapter]
+    folder.mkdir(parents=True, exist_ok=True)
+    save_file(_named(state, state.values), folder / "adapter.safetensors")
+    moments = {f"first.{name}": value for name, value in _named(state, state.first_moment).items()}
+    moments |= {f"second.{name}": value for name, value in _named(state, state.second_moment).items()}
+    save_file(moments, folder / "optimizer.safetensors")
+    record = {
+        "version": _VERSION,
+        "config": asdict(state.config),
+        "steps": state.steps,
+        "draws": state.draws,
+        "extra": extra or {},
+    }
+    (folder / "state.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+
+
+def load_state(engine: Engine, adapter: str, folder: Path, *, optimizer: bool = True) -> dict[str, Any]:
+    """Make (or overwrite) the adapter from a state folder; returns ``extra``.
+
+    ``optimizer`` False takes the weights alone and starts a fresh optimizer. Raises ``RunError("storage", …)`` for a
+    folder that is incomplete or belongs to another model.
+    """
+    try:
+        record = json.loads((folder / "state.json").read_text(encoding="utf-8"))
+        config = LoraConfig(**record["config"])
+        weights = load_file(folder / "adapter.safetensors")
+        moments = load_file(folder / "optimizer.safetensors") if optimizer else {}
+        engine.adapters.pop(adapter, None)
+        state = engine.add_adapter(adapter, config)
+        _fill(state, state.values, weights)
+        if optimizer:
+            _fill(state, state.first_moment, {k.removeprefix("first."): v for k, v in moments.items()})
+            _fill(state, state.second_moment, {k.removeprefix("second."): v for k, v in moments.items()})
+            state.steps, state.draws = record["steps"], record["draws"]
+        return dict(record["extra"])
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
+        raise RunError(
+            "storage",
+            f"The checkpoint {folder.name} cannot be loaded: {error}.",
+            "Choose another checkpoint, or start from the base model.",
+        ) from error
+
+
+def _named(adapter: Adapter, buffer: Tensor) -> dict[str, Tensor]:
+    return {name: value.detach().cpu().contiguous().clone() for name, value in adapter.named(buffer).items()}
+
+
+def _fill(adapter: Adapter, buffer: Tensor, values: dict[str, Tensor]) -> None:
+    with torch.no_grad():
+        for name, place in adapter.named(buffer).items():
+            if values[name].shape != place.shape:
+                raise ValueError(f"{name} has the shape {tuple(values[name].shape)}, not {tuple(place.shape)}")
+            place.copy_(values[name])
