@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 from uuid import UUID
 
 from django.conf import settings
@@ -12,11 +11,11 @@ from django.utils import timezone
 from jobs.attempts import attempt_lost, attempt_not_started, attempt_reported_end
 from jobs.models import Attempt
 from jobs.states import State
-from jobs.supervision import attempt_watched, journal_take
+from jobs.supervision import TERMINAL_REPORTS, attempt_watched, journal_take
 from trainers.runtime import launch
-from trainers.runtime.journal import read_local
-from trainers.runtime.segments import journal_prefix, read_segments
-from trainers.storage import Storage
+from trainers.runtime.journal import JournalError, read_local
+from trainers.runtime.segments import read_segments
+from trainers.storage import Storage, StorageError
 
 logger = logging.getLogger(__name__)
 
@@ -51,12 +50,15 @@ def look(*, attempt_id: UUID, watcher: str) -> bool:
         if attempt.report is not None:
             _wrap_up(attempt)
         else:
-            launch.remove_group(attempt.driver)
-            attempt_lost(attempt=attempt, why=str(gone))
+            _end_lost(attempt, str(gone))
         return True
     attempt_watched(attempt_id=attempt_id, watcher=watcher, alive=True)
     if answer["events"]:
         journal_take(attempt_id=attempt_id, watcher=watcher, events=answer["events"])
+    elif answer["journal_error"] and answer["state"] in TERMINAL_REPORTS:
+        # It ended, and its last word could not be written down: nothing more will come.
+        _end_lost(attempt, f"its journal could not be written ({answer['journal_error']})")
+        return True
     return False
 
 
@@ -76,22 +78,27 @@ def _look_at_unstarted(attempt: Attempt) -> bool:
 
 
 def _read_what_is_left(attempt: Attempt, watcher: str) -> None:
-    """Read a dead driver's journal to its end: from its disk when that is this machine's, else from storage."""
+    """Read a dead driver's journal to its end: from storage, then from its disk when that is this machine's."""
+    shipped = launch.journal_prefix(str(attempt.pk), attempt.number)
+    folder = launch.attempt_folder(settings.WORK_DIR, str(attempt.pk))
     after = attempt.cursor
-    local = Path(settings.WORK_DIR) / str(attempt.pk)
-    for events in (
-        lambda after: read_segments(
-            Storage(settings.STORAGE_URL), journal_prefix(str(attempt.pk), attempt.number), after
-        ),
-        lambda after: read_local(local, after),
+    for read in (
+        lambda after: read_segments(Storage(settings.STORAGE_URL), shipped, after),
+        lambda after: read_local(folder, after),
     ):
         try:
-            batch = list(events(after))
-        except Exception as error:
+            events = list(read(after))
+        except (JournalError, StorageError) as error:
             logger.warning("could not read what is left of attempt %s: %s", attempt.pk, error)
             continue
-        if batch:
-            after = journal_take(attempt_id=attempt.pk, watcher=watcher, events=batch)
+        if events:
+            after = journal_take(attempt_id=attempt.pk, watcher=watcher, events=events)
+
+
+def _end_lost(attempt: Attempt, why: str) -> None:
+    launch.kill_driver(attempt.driver)
+    launch.remove_group(attempt.driver)
+    attempt_lost(attempt=attempt, why=why)
 
 
 def _wrap_up(attempt: Attempt) -> None:

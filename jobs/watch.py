@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from django.conf import settings
-from django.db import close_old_connections
+from django.db import DatabaseError, close_old_connections
 
 from billing.services import price_ensure
 from compute import services as compute
@@ -95,9 +95,12 @@ class Supervisor:
                 failures = 0
             except Superseded:
                 return
-            except Exception:
+            except Exception as error:
                 failures += 1
-                logger.warning("could not follow attempt %s (%s in a row)", attempt_id, failures, exc_info=True)
+                unexpected = not isinstance(error, launch.RuntimeUnavailable | DatabaseError)
+                logger.warning(
+                    "could not follow attempt %s (%s in a row): %s", attempt_id, failures, error, exc_info=unexpected
+                )
                 await asyncio.sleep(min(0.5 * 2 ** min(failures, 5), 10))
 
     async def _tick(self) -> None:

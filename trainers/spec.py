@@ -14,7 +14,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from trainers.rewards.spec import COMPONENT_KINDS, RewardSpec
 
-SPEC_VERSION = 1
 DEFAULT_MODEL = "smollm2-135m-instruct"
 
 LossName = Literal["cross_entropy", "importance_sampling", "ppo", "cispo", "dro", "gspo"]
@@ -158,7 +157,7 @@ class Budget(Section):
 class TaskSpec(Section):
     """One training task. See docs/task-spec.md for every field, and ``task-spec.schema.json`` for programs."""
 
-    version: Literal[1] = SPEC_VERSION
+    version: Literal[1] = 1
     name: str = Field("training", min_length=1, max_length=200, description="How the job is called on every page.")
     recipe: RecipeName = Field(description="The algorithm's loop: sft (imitate answers) or grpo (learn from rewards).")
     model: Model = Field(default_factory=Model)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from django.core.exceptions import PermissionDenied, ValidationError
+from django.core.exceptions import ObjectDoesNotExist, PermissionDenied, ValidationError
 from django.db.models import Model, QuerySet
 from django.http import Http404
 
@@ -39,7 +39,7 @@ def get(queryset: QuerySet[M], id: Any, user: User, need: Role = Role.VIEWER) ->
     """
     try:
         found = visible(queryset, user).get(pk=id)
-    except (queryset.model.DoesNotExist, ValidationError, ValueError, TypeError):
+    except (ObjectDoesNotExist, ValidationError, ValueError, TypeError):
         raise Http404(f"There is no such {queryset.model._meta.verbose_name}, or it is not yours to see.") from None
     if need > Role.VIEWER and not visible(queryset, user, need).filter(pk=found.pk).exists():
         raise PermissionDenied(f"This needs the role {Role(need).label} in the workspace; ask one of its admins.")
