@@ -36,7 +36,8 @@ def dispatch(attempt: Attempt) -> None:
     devices = sorted(attempt.grant.leases.values_list("device", flat=True))
     try:
         launch.connect(settings.RAY_ADDRESS, settings.RAY_NAMESPACE)
-        bundle = {"CPU": len(devices)} if request.device_kind == "cpu" else {"GPU": len(devices), "CPU": 1}
+        count = float(len(devices))
+        bundle = {"CPU": count} if request.device_kind == "cpu" else {"GPU": count, "CPU": 1.0}
         group = launch.create_group(attempt.driver, [bundle], [attempt.node_ray_id], GROUP_TIMEOUT_S)
         driver = launch.start_driver(launch_of(attempt, devices), group, bundle)
         status = launch.status(driver)
@@ -44,8 +45,12 @@ def dispatch(attempt: Attempt) -> None:
         logger.warning("attempt %s could not be started", attempt.pk, exc_info=True)
         _undo(attempt, str(error) or type(error).__name__)
         return
-    if not attempt_started(attempt=attempt, pid=status.get("pid")):
-        logger.info("attempt %s was cancelled while it was placed; supervision ends it", attempt.pk)
+    if not attempt_started(attempt=attempt, pid=status["pid"]):
+        attempt.refresh_from_db(fields=["ended_at"])
+        if attempt.ended_at is not None:
+            # It was cancelled and closed while the driver came up, so nobody watches this driver.
+            launch.kill_driver(attempt.driver)
+            launch.remove_group(attempt.driver)
 
 
 def launch_of(attempt: Attempt, devices: list[int]) -> launch.Launch:

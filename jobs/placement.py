@@ -15,7 +15,7 @@ MOST_CPU_CORES = 8
 
 class DeviceNeed(NamedTuple):
     kind: DeviceKind
-    count: int
+    devices: int
 
 
 def device_need(task: TaskSpec, base: BaseModel) -> DeviceNeed:

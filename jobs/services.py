@@ -62,7 +62,7 @@ def job_submit(
                 holder_id=job.pk,
                 epoch=job.epoch,
                 device_kind=need.kind,
-                devices=need.count,
+                devices=need.devices,
                 tier=task.resources.tier,
             )
             _enter(job, None, State.QUEUED, actor=submitted_by, reason="Submitted.")

@@ -122,12 +122,8 @@ def log_tail(subject: Subject, count: int = 200) -> list[LogLine]:
 
 def rollout_steps(subject: Subject) -> list[dict[str, Any]]:
     """Where there are rollouts: ``[{"step", "phase", "count"}]`` in the order of steps."""
-    return list(
-        Rollout.objects.filter(_rows(subject))
-        .values("step", "phase")
-        .annotate(count=Count("id"))
-        .order_by("step", "phase")
-    )
+    rows = Rollout.objects.filter(_rows(subject)).values("step", "phase").annotate(count=Count("id"))
+    return [dict(row) for row in rows.order_by("step", "phase")]
 
 
 def rollouts_at(subject_kind: str, subject_id: UUID, step: int, phase: str, limit: int = 2000) -> list[dict[str, Any]]:
