@@ -55,7 +55,7 @@ class Pattern(Component):
 
 
 class Length(Component):
-    """1 inside the range of characters, falling linearly to 0 at twice the distance outside of it."""
+    """1 inside the range of characters; outside it falls linearly, to 0 at no character and at twice the maximum."""
 
     kind: Literal["length"] = "length"
     minimum: int = Field(0, ge=0, le=1_000_000)
@@ -83,6 +83,8 @@ class Python(Component):
         except (SyntaxError, ValueError) as error:
             line = getattr(error, "lineno", None)
             raise ValueError(f"line {line}: {getattr(error, 'msg', error)}" if line else str(error)) from error
+        except (RecursionError, MemoryError) as error:
+            raise ValueError("it is nested too deeply to be read") from error
         if "reward" not in tree.co_names and "reward" not in tree.co_varnames:
             raise ValueError("it must define a function `reward(prompt, completion, answer, row)`")
         return value
@@ -118,6 +120,6 @@ def _checked_pattern(value: str | None) -> str | None:
     if value is not None:
         try:
             re.compile(value)
-        except re.error as error:
+        except (re.error, OverflowError, RecursionError) as error:
             raise ValueError(f"not a regular expression: {error}") from error
     return value
