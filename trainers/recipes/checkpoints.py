@@ -1,0 +1,53 @@
+"""When a checkpoint is due, and what it holds."""
+
+from __future__ import annotations
+
+import shutil
+import time
+
+from trainers.engine.checkpoint import save_state
+from trainers.engine.engine import Engine
+from trainers.engine.export import export_adapter
+from trainers.recipes.context import RunContext
+
+
+class Checkpointer:
+    """Publishes the adapter: now and then with all it takes to go on (folder ``state``), at the end by itself."""
+
+    def __init__(self, ctx: RunContext, engine: Engine, adapter: str) -> None:
+        self.ctx, self.engine, self.adapter = ctx, engine, adapter
+        self._last = time.monotonic()
+
+    def after_step(self, step: int, *, tokens: int, active_s: float) -> None:
+        """Publish a checkpoint if one is due by steps or by minutes."""
+        settings = self.ctx.spec.checkpointing
+        due = step % settings.every_steps == 0 or time.monotonic() - self._last >= 60 * settings.every_minutes
+        if due:
+            self._publish(step, f"step-{step:06d}", {"step": step, "tokens": tokens, "active_s": active_s})
+
+    def final(self, step: int) -> None:
+        """Publish the finished adapter."""
+        self._publish(step, "final", None)
+
+    def _publish(self, step: int, name: str, state: dict[str, float] | None) -> None:
+        folder = self.ctx.scratch / "checkpoints" / name
+        shutil.rmtree(folder, ignore_errors=True)
+        difference = export_adapter(self.engine, self.adapter, folder, base_model=self.ctx.spec.model.base)
+        if state is not None:
+            save_state(self.engine, self.adapter, folder / "state", state)
+        published = self.ctx.publish_folder(folder, name)
+        self.ctx.emit(
+            "checkpoint",
+            step=step,
+            final=state is None,
+            name=name,
+            uri=published["uri"],
+            files=published["files"],
+            format="peft",
+        )
+        text = (
+            f"Adapter {name} published; loaded again by peft, its log-probabilities differ by at most {difference:.1e}."
+        )
+        self.ctx.emit("log", step=step, level="info", text=text)
+        shutil.rmtree(folder, ignore_errors=True)
+        self._last = time.monotonic()

@@ -1,0 +1,116 @@
+"""Measuring a policy on held-out prompts: at the training temperature, and greedily."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from trainers.engine.engine import Engine
+from trainers.engine.sampler import SamplingParams
+from trainers.recipes.chat import stop_tokens
+from trainers.recipes.context import RunContext, Scorer
+from trainers.recipes.progress import Progress
+from trainers.recipes.rollouts import Prompt, Rollout, emit_rollouts, roll_out
+from trainers.recipes.schedule import derived_seed
+
+Phase = Literal["before", "eval", "after"]
+SHOWN = 256  # rollouts put into the journal per evaluation and temperature
+
+
+class Evaluator:
+    """Evaluates one adapter again and again on the same prompts, with the same random numbers each time."""
+
+    def __init__(
+        self,
+        ctx: RunContext,
+        engine: Engine,
+        adapter: str,
+        prompts: Sequence[Prompt],
+        scorer: Scorer,
+        progress: Progress,
+    ) -> None:
+        self.ctx, self.engine, self.adapter = ctx, engine, adapter
+        self.prompts, self.scorer, self.progress = prompts, scorer, progress
+        self.tokens = 0
+
+    def run(self, step: int, phase: Phase) -> dict[str, Any]:
+        """Metrics by the journal's keys (``eval/…``), put into the journal by the caller with those of the step.
+
+        Returns also ``samples``, the number of completions at the training temperature.
+        """
+        settings, sampling = self.ctx.spec.evaluation, self.ctx.spec.sampling
+        count = settings.samples_per_prompt
+        if phase != "eval" and settings.final_samples_per_prompt:
+            count = settings.final_samples_per_prompt
+        with self.progress.stage("evaluation", "evaluating", step):
+            share = count / (count + settings.greedy)
+            self.progress.phase("evaluating", 0.0, share)
+            sampled = self._roll_out(
+                step,
+                phase,
+                SamplingParams(
+                    max_tokens=sampling.max_new_tokens,
+                    n=count,
+                    temperature=sampling.temperature,
+                    top_p=sampling.top_p,
+                    stop_tokens=stop_tokens(self.engine),
+                    seed=derived_seed(self.ctx.spec.seed, "evaluation", 0),
+                ),
+            )
+            values = {
+                "eval/accuracy": _mean([rollout.score.accurate for rollout in sampled]),
+                "eval/reward": _mean([rollout.score.reward for rollout in sampled]),
+                "eval/completion_tokens": _mean([len(rollout.completion.tokens) for rollout in sampled]),
+                "eval/truncated": _mean([not rollout.completion.stopped for rollout in sampled]),
+            }
+            if settings.greedy:
+                self.progress.phase("evaluating", share, 1.0)
+                greedy = self._roll_out(
+                    step,
+                    phase,
+                    SamplingParams(
+                        max_tokens=sampling.max_new_tokens,
+                        temperature=0.0,
+                        stop_tokens=stop_tokens(self.engine),
+                        seed=0,
+                    ),
+                )
+                values["eval/accuracy_greedy"] = _mean([rollout.score.accurate for rollout in greedy])
+                values["eval/reward_greedy"] = _mean([rollout.score.reward for rollout in greedy])
+        return {**values, "samples": len(sampled)}
+
+    def _roll_out(self, step: int, phase: Phase, params: SamplingParams) -> list[Rollout]:
+        rollouts = roll_out(self.engine, self.adapter, self.prompts, params, self.scorer)
+        self.tokens += rollouts.tokens
+        shown, greedy = _some(rollouts.groups), params.temperature == 0
+        emit_rollouts(self.ctx, shown, step=step, phase=phase, greedy=greedy)
+        hidden = len(rollouts.flat) - sum(len(group) for group in shown)
+        if hidden:
+            text = (
+                f"Evaluation: {SHOWN} of {len(rollouts.flat)} completions are listed; all of them count in the figures."
+            )
+            self.ctx.emit("log", step=step, level="info", text=text)
+        return rollouts.flat
+
+
+def _some(groups: Sequence[Sequence[Rollout]]) -> list[list[Rollout]]:
+    """At most ``SHOWN`` rollouts: as many prompts as possible, then as many completions of each as fit."""
+    prompts = list(groups)[:SHOWN]
+    each = max(1, SHOWN // max(1, len(prompts)))
+    return [list(group[:each]) for group in prompts]
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else float("nan")
+
+
+def summary(values: dict[str, Any] | None) -> dict[str, Any] | None:
+    """``before`` or ``after`` of a run's result."""
+    if values is None:
+        return None
+    return {
+        "accuracy": values["eval/accuracy"],
+        "reward": values["eval/reward"],
+        "accuracy_greedy": values.get("eval/accuracy_greedy"),
+        "samples": values["samples"],
+    }
