@@ -27,6 +27,26 @@ def endpoints() -> dict[str, str]:
     return {key: item for key, item in value.items() if isinstance(key, str) and isinstance(item, str)}
 
 
+def celery_broker(url: str) -> str:
+    """The broker address as Celery spells it: a unix socket has a scheme of its own there."""
+    if not url.startswith("unix://"):
+        return url
+    path, _, options = url.removeprefix("unix://").partition("?")
+    number = dict(pair.split("=", 1) for pair in options.split("&") if "=" in pair).get("db", "0")
+    return f"redis+socket://{path}?virtual_host={number}"
+
+
+def adopt_ray() -> None:
+    """Put what Ray reads from the environment alone (its token) there, for programs beside the running launcher.
+
+    Nothing is done where RAY_ADDRESS names another cluster.
+    """
+    if "RAY_ADDRESS" not in os.environ:
+        for key, value in endpoints().items():
+            if key.startswith("RAY_") and key != "RAY_ADDRESS":
+                os.environ.setdefault(key, value)
+
+
 def secret_key() -> str:
     """The installation's signing key, made once: a restart keeps every session and token valid."""
     path = home() / "secret_key"

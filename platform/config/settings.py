@@ -49,6 +49,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "config.health.HealthMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
@@ -82,11 +83,15 @@ TEMPLATES = [
 ]
 
 DATABASES = {"default": env.db_url_config(_address("DATABASE_URL", "postgres://postgres@127.0.0.1:5432/tuneyard"))}
+# libpq's way to write a unix socket in an address; `manage.py dbshell` looks only at HOST.
+if _socket := DATABASES["default"].get("OPTIONS", {}).pop("host", ""):
+    DATABASES["default"]["HOST"] = _socket
 DATABASES["default"].update(CONN_MAX_AGE=60, CONN_HEALTH_CHECKS=True)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 REDIS_URL = _address("REDIS_URL", "redis://127.0.0.1:6379/0")
 RAY_ADDRESS = _address("RAY_ADDRESS", "")
+home.adopt_ray()
 RAY_NAMESPACE = "tuneyard"
 STORAGE_URL = _address("STORAGE_URL", f"file://{HOME / 'storage'}")
 MODEL_CACHE = Path(env.str("TUNEYARD_MODEL_CACHE", default=str(HOME / "models")))
@@ -97,7 +102,7 @@ CHANNEL_LAYERS = {
     "default": {"BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer", "CONFIG": {"hosts": [REDIS_URL]}},
 }
 
-CELERY_BROKER_URL = REDIS_URL
+CELERY_BROKER_URL = home.celery_broker(REDIS_URL)
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
