@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
 from compute.models import Grant
 from jobs import wake
-from jobs.models import Job
+from jobs.models import Attempt, Job
 from jobs.services import HOLDER, job_transition
 from jobs.states import State
 
@@ -23,6 +24,8 @@ def sweep() -> None:
         wake.grant_offered(grant_id)
     for job_id in Job.objects.filter(state=State.FINISHING).values_list("pk", flat=True):
         wake.job_finishing(job_id)
-    abandoned = Job.objects.filter(state=State.CANCELLING).exclude(attempts__ended_at=None)
+    abandoned = Job.objects.filter(
+        ~Exists(Attempt.objects.filter(job=OuterRef("pk"), ended_at=None)), state=State.CANCELLING
+    )
     for job_id, reason in abandoned.values_list("pk", "reason"):
         job_transition(job_id=job_id, to=State.CANCELLED, only_from={State.CANCELLING}, reason=reason)

@@ -11,7 +11,7 @@ from django.db.models import Sum
 from django.utils import timezone
 
 from billing.models import LedgerLine, Price, Usage
-from billing.services import amount, priced
+from billing.services import amount, pieces, priced
 from compute.models import Lease, Pool
 
 
@@ -50,6 +50,25 @@ def costs_billed(used_by_kind: str, ids: list[UUID]) -> dict[UUID, Decimal]:
         .annotate(sum=Sum("amount"))
     )
     return {row["used_by_id"]: row["sum"] for row in rows}
+
+
+def costs_running(used_by_kind: str, ids: list[UUID]) -> dict[UUID, Decimal]:
+    """What the open leases of many have come to since they began, for lists; two queries however many there are."""
+    leases = list(
+        Lease.objects.filter(
+            grant__request__holder_kind=used_by_kind, grant__request__holder_id__in=ids, during__upper_inf=True
+        ).select_related("node", "grant__request")
+    )
+    prices: dict[UUID, list[Price]] = {}
+    for price in Price.objects.filter(pool_id__in={lease.node.pool_id for lease in leases}).order_by("starts_at"):
+        prices.setdefault(price.pool_id, []).append(price)
+    now = timezone.now()
+    found: dict[UUID, Decimal] = {}
+    for lease in leases:
+        holder = lease.grant.request.holder_id
+        for price, seconds in pieces(prices.get(lease.node.pool_id, []), lease.during.lower, now):
+            found[holder] = found.get(holder, Decimal(0)) + amount(seconds, price.per_device_hour)
+    return found
 
 
 def bill_of(used_by_kind: str, used_by_id: UUID) -> list[dict[str, Any]]:

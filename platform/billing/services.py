@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_EVEN, Decimal
+from itertools import zip_longest
 from uuid import UUID
 
 from django.db import transaction
@@ -37,8 +38,12 @@ def price_ensure(*, pool: Pool) -> None:
 
 def priced(pool: Pool, start: datetime, end: datetime) -> Iterator[tuple[Price, Decimal]]:
     """Cut [start, end) where the price changes: ``(price, seconds)`` of each piece, in order."""
-    prices = list(pool.prices.filter(starts_at__lt=end).order_by("starts_at"))
-    for price, following in zip(prices, [*prices[1:], None], strict=True):
+    return pieces(list(pool.prices.filter(starts_at__lt=end).order_by("starts_at")), start, end)
+
+
+def pieces(prices: Sequence[Price], start: datetime, end: datetime) -> Iterator[tuple[Price, Decimal]]:
+    """The same for prices already read, in the order in which they begin."""
+    for price, following in zip_longest(prices, prices[1:]):
         begin = max(start, price.starts_at)
         finish = min(end, following.starts_at) if following else end
         if finish > begin:
