@@ -7,6 +7,8 @@ import os
 import secrets
 from pathlib import Path
 
+from config.launcher.problems import Problem
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -48,8 +50,22 @@ def adopt_ray() -> None:
 
 
 def secret_key() -> str:
-    """The installation's signing key, made once: a restart keeps every session and token valid."""
+    """The installation's signing key, made once: a restart keeps every session and token valid.
+
+    Raises:
+        Problem: the data folder cannot be written.
+    """
     path = home() / "secret_key"
+    try:
+        return _read_or_make(path)
+    except OSError as error:
+        raise Problem(
+            f"The data folder {path.parent} cannot be used: {error.filename or path}: {error.strerror}. "
+            f"Give it to the user you start as, or choose another one with TUNEYARD_HOME."
+        ) from error
+
+
+def _read_or_make(path: Path) -> str:
     try:
         return path.read_text().strip()
     except FileNotFoundError:

@@ -33,6 +33,9 @@ def up(*, host: str = "127.0.0.1", port: int | None = None, guest: Sequence[str]
     except Problem as problem:
         screen.trouble(f"Tuneyard did not start. {problem}")
         return 1
+    except KeyboardInterrupt:
+        # Before the handlers were there; nothing was started yet.
+        return 130
 
 
 def _up(screen: Screen, host: str, port: int | None, guest: Sequence[str]) -> int:

@@ -24,11 +24,11 @@ class Command(BaseCommand):
 
 
 def add_address(parser: ArgumentParser) -> None:
-    parser.add_argument("--host", default=os.environ.get("HOST_ADDRESS", "127.0.0.1"), help="address to listen on")
+    parser.add_argument("--host", default=os.environ.get("LISTEN", "127.0.0.1"), help="address to listen on")
     parser.add_argument(
         "--port",
         type=port_number,
-        default=port_number(os.environ["PORT"]) if os.environ.get("PORT") else None,
+        default=os.environ.get("PORT") or None,
         help="port to listen on (else PORT, else the first free one from 8000; 0: any free one)",
     )
 
