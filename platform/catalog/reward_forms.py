@@ -133,6 +133,9 @@ class PythonForm(ComponentForm):
         help_text=_("Seconds for a whole batch of completions."),
     )
 
+    def clean_code(self) -> str:
+        return str(self.cleaned_data["code"]).replace("\r\n", "\n")
+
 
 KINDS: dict[str, type[ComponentForm]] = {
     form.kind: form for form in (ExactForm, NumericForm, PatternForm, LengthForm, PythonForm)

@@ -2,17 +2,116 @@
 
 from __future__ import annotations
 
-from typing import Any
+import logging
+from pathlib import PurePath
+from typing import IO, Any
 
+from django.conf import settings
 from django.db import transaction
+from django.db.models import ProtectedError
 from pydantic import ValidationError
 
-from catalog.models import BaseModel, RewardConfig, RewardVersion
+from catalog.archive import plain_name
+from catalog.inspection import inspect_file, nothing_usable
+from catalog.intake import lock_object, spooled
+from catalog.models import BaseModel, Dataset, DatasetVersion, RewardConfig, RewardVersion
 from catalog.naming import checked_name, find_or_make, next_number
 from trainers.rewards.spec import COMPONENT_KINDS, RewardSpec
+from trainers.storage import Storage, StorageError
 from workspaces.errors import Refused
 from workspaces.models import Project, User
 from workspaces.services import audit
+
+logger = logging.getLogger(__name__)
+
+
+class DatasetRefused(Refused):
+    """A file without a single usable row; ``report`` says line by line why."""
+
+    def __init__(self, message: str, report: dict[str, Any]) -> None:
+        super().__init__(message, "file")
+        self.report = report
+
+
+def dataset_upload(
+    *,
+    project: Project,
+    name: str,
+    file: IO[bytes],
+    file_name: str,
+    actor: User | None,
+    description: str = "",
+) -> DatasetVersion:
+    """Check a file, store it byte for byte, and make it the next version of the dataset ``name`` (empty: the file's).
+
+    The newest version again when it has the same bytes. Bad rows are reported, not refused: raises
+    :class:`DatasetRefused` only when no row is usable, :class:`Refused` for a bad name or a file that is too large,
+    ``StorageError`` when storage does not take it.
+    """
+    file_name = plain_name(file_name)
+    name = checked_name(name or PurePath(file_name).stem, "dataset")
+    with spooled(file, settings.UPLOAD_MAX_BYTES) as local:
+        report = inspect_file(local, file_name)
+        if not report["usable_rows"]:
+            raise DatasetRefused(nothing_usable(report), report)
+        storage = Storage(settings.STORAGE_URL)
+        with local.open("rb") as stream:
+            key, sha256, size = storage.put_content(stream)
+        with transaction.atomic():
+            lock_object(key)
+            # Between storing and this lock the same bytes may have been removed with another dataset.
+            if not storage.exists(key):
+                storage.put_file(key, local)
+            dataset, made = find_or_make(Dataset, project, name)
+            if description and description != dataset.description:
+                dataset.description = description
+                dataset.save(update_fields=["description"])
+            newest = None if made else dataset.versions.first()
+            if newest is not None and newest.sha256 == sha256:
+                return newest
+            version = DatasetVersion.objects.create(
+                dataset=dataset,
+                number=next_number(dataset.versions),
+                file_name=file_name,
+                object_key=key,
+                sha256=sha256,
+                size=size,
+                rows=report["rows"],
+                usable_rows=report["usable_rows"],
+                report=report,
+                created_by=actor,
+            )
+            audit(workspace=project.workspace, actor=actor, action="dataset.upload", obj=version)
+    return version
+
+
+@transaction.atomic
+def dataset_delete(*, dataset: Dataset, actor: User) -> None:
+    """Remove a dataset with all its versions, and what storage holds for them alone.
+
+    Raises :class:`Refused` when jobs used it.
+    """
+    audit(workspace=dataset.project.workspace, actor=actor, action="dataset.delete", obj=dataset)
+    keys = list(dataset.versions.values_list("object_key", flat=True))
+    try:
+        with transaction.atomic():
+            dataset.delete()
+    except ProtectedError:
+        raise Refused("Jobs used this dataset, so it stays: their results refer to it.") from None
+    transaction.on_commit(lambda: _forget_objects(keys))
+
+
+def _forget_objects(keys: list[str]) -> None:
+    """Remove stored files that no dataset version refers to any more."""
+    storage = Storage(settings.STORAGE_URL)
+    for key in set(keys):
+        with transaction.atomic():
+            lock_object(key)
+            if not DatasetVersion.objects.filter(object_key=key).exists():
+                try:
+                    storage.delete(key)
+                except StorageError:
+                    logger.exception("%s is not used any more, but storage did not let it go", key)
 
 
 class RewardRefused(Refused):
@@ -58,6 +157,23 @@ def reward_save(
     )
     audit(workspace=project.workspace, actor=actor, action="reward.save", obj=version)
     return version
+
+
+def reward_name_free(*, project: Project, name: str) -> None:
+    """Raise :class:`Refused` when the project has a reward of this name; a form for a new one must not change it."""
+    if RewardConfig.objects.filter(project=project, name__iexact=checked_name(name, "reward")).exists():
+        raise Refused("This project already has a reward of this name. Choose another, or edit that one.", "name")
+
+
+@transaction.atomic
+def reward_delete(*, reward: RewardConfig, actor: User) -> None:
+    """Remove a reward with all its versions. Raises :class:`Refused` when jobs used it."""
+    audit(workspace=reward.project.workspace, actor=actor, action="reward.delete", obj=reward)
+    try:
+        with transaction.atomic():
+            reward.delete()
+    except ProtectedError:
+        raise Refused("Jobs used this reward, so it stays: their results refer to it.") from None
 
 
 @transaction.atomic

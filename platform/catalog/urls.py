@@ -1,7 +1,25 @@
-"""Addresses of datasets, rewards and models."""
+"""Addresses of datasets, rewards and models. The page of one model is the portal's: it shows jobs too."""
 
 from __future__ import annotations
 
-from django.urls import URLPattern
+from django.urls import URLPattern, path
 
-urlpatterns: list[URLPattern] = []
+from catalog.views import models, rewards
+
+PROJECT = "projects/<uuid:project_id>"
+
+urlpatterns: list[URLPattern] = [
+    path(f"{PROJECT}/rewards/", rewards.reward_list, name="rewards"),
+    path(f"{PROJECT}/rewards/new/", rewards.reward_new, name="reward-new"),
+    path(f"{PROJECT}/rewards/component/", rewards.reward_component, name="reward-component"),
+    path(f"{PROJECT}/rewards/try/", rewards.reward_try, name="reward-try"),
+    path(f"{PROJECT}/rewards/<uuid:reward_id>/", rewards.reward_detail, name="reward"),
+    path(f"{PROJECT}/rewards/<uuid:reward_id>/edit/", rewards.reward_edit, name="reward-edit"),
+    path(f"{PROJECT}/rewards/<uuid:reward_id>/delete/", rewards.reward_delete, name="reward-delete"),
+    path(f"{PROJECT}/models/", models.model_list, name="models"),
+    path(
+        f"{PROJECT}/models/<uuid:model_id>/v<int:number>/adapter.zip",
+        models.adapter_download,
+        name="adapter-download",
+    ),
+]

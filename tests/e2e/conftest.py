@@ -1,0 +1,78 @@
+"""A real Chromium for the tests: signed-in pages of any size and colour, and what went wrong in them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.test import Client
+from playwright.sync_api import Browser, ConsoleMessage, Page
+
+# Playwright's own loop runs in this thread; Django would take that for a view that must not touch the database.
+os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
+
+WIDE, PHONE = (1440, 900), (390, 844)
+
+
+@pytest.fixture(scope="session")
+def browser_type_launch_args() -> dict[str, Any]:
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    if path is None:
+        pytest.skip("no Chromium on this machine")
+    return {"executable_path": path, "args": ["--no-sandbox", "--disable-dev-shm-usage"]}
+
+
+@dataclass
+class Visit:
+    """A browser window of one person. ``problems`` are the errors that the page itself reported."""
+
+    page: Page
+    url: str
+    problems: list[str] = field(default_factory=list)
+
+    def open(self, path: str) -> Page:
+        self.page.goto(f"{self.url}{path}", wait_until="load")
+        return self.page
+
+    def note(self, message: ConsoleMessage) -> None:
+        if message.type == "error":
+            self.problems.append(f"{self.page.url}: {message.text}")
+
+    def overflow(self) -> int:
+        """By how many pixels the page is wider than its window."""
+        width = self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        return int(width)
+
+
+@pytest.fixture
+def visit(browser: Browser, live_server: Any, valkey: str) -> Iterator[Callable[..., Visit]]:
+    """``visit(user, theme="dark", size=PHONE)``: a window signed in as ``user`` (None: signed out)."""
+    contexts = []
+
+    def start(user: Any, *, theme: str = "light", size: tuple[int, int] = WIDE) -> Visit:
+        context = browser.new_context(
+            viewport={"width": size[0], "height": size[1]},
+            color_scheme="dark" if theme == "dark" else "light",
+            reduced_motion="reduce",
+        )
+        contexts.append(context)
+        if user is not None:
+            client = Client()
+            client.force_login(user)
+            cookie = client.cookies[settings.SESSION_COOKIE_NAME].value
+            context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": cookie, "url": live_server.url}])
+        page = context.new_page()
+        page.set_default_timeout(10_000)
+        window = Visit(page, live_server.url)
+        page.on("console", window.note)
+        page.on("pageerror", lambda error: window.problems.append(f"{page.url}: {error}"))
+        return window
+
+    yield start
+    for context in contexts:
+        context.close()
