@@ -22,6 +22,13 @@ def finish_job(job_id: str) -> None:
 
 
 @shared_task
+def make_merged(version_id: str) -> None:
+    from jobs.merging import merged_make
+
+    merged_make(version_id=UUID(version_id))
+
+
+@shared_task
 def sweep() -> None:
     from jobs.sweeping import sweep
 

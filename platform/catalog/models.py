@@ -169,6 +169,14 @@ class TrainedModel(models.Model):
 
 
 class ModelVersion(models.Model):
+    """One trained adapter of a model. Merged weights are made from it when somebody first asks for them."""
+
+    class Merged(models.TextChoices):
+        NOT_ASKED = "", "not asked for"
+        MAKING = "making", "being made"
+        READY = "ready", "ready"
+        FAILED = "failed", "failed"
+
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     model = models.ForeignKey(TrainedModel, on_delete=models.CASCADE, related_name="versions")
     number = models.PositiveIntegerField()
@@ -177,7 +185,9 @@ class ModelVersion(models.Model):
     made_by_kind = models.CharField(max_length=20)
     made_by_id = models.UUIDField()
     evaluation = models.JSONField(default=dict)
+    merged = models.CharField(max_length=10, choices=Merged.choices, default=Merged.NOT_ASKED, blank=True)
     merged_uri = models.CharField(max_length=1000, blank=True)
+    merged_error = models.TextField(blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
     workspace_path = "model__project__workspace_id"

@@ -47,7 +47,21 @@ def model_version_create(
 
 
 @transaction.atomic
+def merged_request(*, version: ModelVersion, actor: User) -> bool:
+    """Note that the merged weights are wanted; True for the one caller that must have them made."""
+    asked = ModelVersion.objects.filter(
+        pk=version.pk, merged__in=[ModelVersion.Merged.NOT_ASKED, ModelVersion.Merged.FAILED]
+    ).update(merged=ModelVersion.Merged.MAKING, merged_error="")
+    if asked:
+        audit(workspace=version.model.project.workspace, actor=actor, action="model.merge", obj=version)
+    return bool(asked)
+
+
 def merged_record(*, version: ModelVersion, uri: str) -> None:
     """Note where the merged weights of a version were stored."""
-    version.merged_uri = uri
-    version.save(update_fields=["merged_uri"])
+    ModelVersion.objects.filter(pk=version.pk).update(merged=ModelVersion.Merged.READY, merged_uri=uri, merged_error="")
+
+
+def merged_failed(*, version: ModelVersion, error: str) -> None:
+    """Note that they could not be made, and why; they can be asked for again."""
+    ModelVersion.objects.filter(pk=version.pk).update(merged=ModelVersion.Merged.FAILED, merged_error=error[:1000])

@@ -1,0 +1,66 @@
+"""Taking up an adapter that was exported before, in PEFT's format: the way back from ``trainers.engine.export``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+
+from trainers.engine.engine import Engine
+from trainers.engine.lora import Adapter, LoraConfig
+from trainers.errors import RunError
+
+_PREFIX = "base_model.model."
+_ATTENTION = {"q_proj", "k_proj", "v_proj", "o_proj"}
+_MLP = {"gate_proj", "up_proj", "down_proj"}
+
+
+def import_adapter(engine: Engine, name: str, folder: Path) -> Adapter:
+    """A new adapter of the engine with the weights of a PEFT folder; its optimizer starts afresh.
+
+    Raises ``RunError("storage", …)`` for a folder that is incomplete, of another method than LoRA, or of another model.
+    """
+    try:
+        settings = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
+        weights = load_file(folder / "adapter_model.safetensors")
+        if settings["peft_type"] != "LORA" or settings.get("use_rslora"):
+            raise ValueError("only plain LoRA adapters are read")
+        config = LoraConfig(rank=settings["r"], alpha=settings["lora_alpha"], **_targets(settings["target_modules"]))
+        adapter = engine.add_adapter(name, config)
+        try:
+            _fill(adapter, weights)
+        except (ValueError, KeyError):
+            engine.remove_adapter(name)
+            raise
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+        raise RunError(
+            "storage",
+            f"The adapter {folder.name} cannot be loaded: {error}.",
+            "Check that it belongs to this base model and that its folder is complete.",
+        ) from error
+    return adapter
+
+
+def _targets(modules: list[str]) -> dict[str, bool]:
+    found = set(modules)
+    return {
+        "attention": bool(found & _ATTENTION),
+        "mlp": bool(found & _MLP),
+        "unembedding": bool(found - _ATTENTION - _MLP),
+    }
+
+
+def _fill(adapter: Adapter, weights: dict[str, torch.Tensor]) -> None:
+    given = {key.removeprefix(_PREFIX).removesuffix(".weight"): value for key, value in weights.items()}
+    places = adapter.named(adapter.values)
+    if given.keys() != places.keys():
+        odd = sorted(given.keys() ^ places.keys())
+        raise ValueError(f"its layers are not those of the base model (for example {odd[0]})")
+    with torch.no_grad():
+        for key, place in places.items():
+            if given[key].shape != place.shape:
+                raise ValueError(f"{key} has the shape {tuple(given[key].shape)}, not {tuple(place.shape)}")
+            place.copy_(given[key])
