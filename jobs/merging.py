@@ -43,7 +43,8 @@ def merged_make(*, version_id: UUID) -> None:
     except Exception as error:
         logger.warning("the merged weights of %s could not be made", version, exc_info=True)
         cause = error.cause if hasattr(error, "cause") else error
-        merged_failed(version=version, error=str(cause) if isinstance(cause, RunError) else "The cluster did not do it.")
+        named = isinstance(cause, RunError | launch.RuntimeUnavailable)
+        merged_failed(version=version, error=str(cause) if named else "The cluster could not do it; its log says why.")
     else:
         merged_record(version=version, uri=target)
 
