@@ -83,7 +83,7 @@ class Environment(Section):
 class Loss(Section):
     """Which loss, by the Tinker protocol's names; formulas in ``trainers.losses``."""
 
-    name: LossName = "ppo"
+    name: LossName = Field("ppo", description="ppo and gspo clip the ratio, cispo clips its weight, dro penalizes it.")
     clip_low: float = Field(0.8, gt=0, le=1, description="Lower bound of the probability ratio (ppo, cispo, gspo).")
     clip_high: float = Field(1.2, ge=1, le=100, description="Upper bound of the probability ratio (ppo, cispo, gspo).")
     beta: float = Field(0.05, ge=0, le=100, description="Strength of the quadratic term (dro only).")
@@ -109,9 +109,9 @@ class Hyperparameters(Section):
     warmup_steps: int = Field(0, ge=0, description="Steps over which the learning rate rises from 0.")
     schedule: Literal["constant", "linear", "cosine"] = Field("constant", description="Decay after warm-up.")
     weight_decay: float = Field(0.0, ge=0, le=1, description="Decoupled weight decay (AdamW).")
-    beta1: float = Field(0.9, ge=0, lt=1)
-    beta2: float = Field(0.95, ge=0, lt=1)
-    eps: float = Field(1e-8, gt=0, lt=1)
+    beta1: float = Field(0.9, ge=0, lt=1, description="Decay of AdamW's mean of gradients.")
+    beta2: float = Field(0.95, ge=0, lt=1, description="Decay of AdamW's mean of squared gradients.")
+    eps: float = Field(1e-8, gt=0, lt=1, description="Added to AdamW's divisor.")
     grad_clip_norm: float = Field(1.0, ge=0, le=1e6, description="Global gradient norm is cut to this. 0: no limit.")
     max_prompt_tokens: int = Field(2048, ge=8, le=1_000_000, description="Longer prompts are left out, and counted.")
     advantage: Literal["mean", "mean_std"] = Field(

@@ -6,7 +6,7 @@ import math
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Count, Q
+from django.db.models import Count, Q, QuerySet
 
 from records.models import LogLine, MetricPoint, Rollout, Series
 
@@ -118,6 +118,11 @@ def log_between(subject: Subject, attempt: int, after: int, until: int, last: in
 def log_tail(subject: Subject, count: int = 200) -> list[LogLine]:
     """The newest lines over all attempts, oldest first."""
     return list(LogLine.objects.filter(_rows(subject)).order_by("-attempt", "-seq")[:count])[::-1]
+
+
+def log_lines(subject: Subject) -> QuerySet[LogLine]:
+    """The whole log over all attempts, in its order; to be iterated over, it may be long."""
+    return LogLine.objects.filter(_rows(subject)).order_by("attempt", "seq")
 
 
 def rollout_steps(subject: Subject) -> list[dict[str, Any]]:

@@ -1,0 +1,112 @@
+"""What the page of a job shows, gathered for its templates."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.urls import reverse
+
+from billing.selectors import bill_of, cost_of
+from jobs.form_values import values_of
+from jobs.forms import group_title
+from jobs.models import Job
+from jobs.selectors import job_summary
+from jobs.spec_fields import format_value, spec_fields
+from jobs.states import ACTIVE, TABLE, State
+from records.selectors import log_tail, rollout_steps
+from trainers.spec import SpecError, parse_spec
+
+PANELS = {
+    "charts": "Charts",
+    "rollouts": "Rollouts",
+    "log": "Log",
+    "timeline": "Timeline",
+    "cost": "Cost",
+    "config": "Config",
+}
+LOG_TAIL = 12
+
+
+def page_context(job: Job, tab: str) -> dict[str, Any]:
+    """Everything of the page; ``tab`` is the panel that is open."""
+    addresses = {
+        name: reverse(f"job-{name}", args=[job.project_id, job.pk]) for name in ("updates", "parts", "rollouts", "log")
+    }
+    return parts_context(job) | {
+        "tab": tab,
+        "panels": PANELS,
+        "addresses": addresses,
+        "has_rollouts": bool(rollout_steps(("job", job.pk))),
+        "config": _config_table(job),
+        "spec_json": json.dumps(job.spec, indent=2, ensure_ascii=False),
+        "live": addresses | {"socket": f"/ws/jobs/{job.pk}/", "state": job.state, "name": job.name},
+    }
+
+
+def parts_context(job: Job) -> dict[str, Any]:
+    """What depends on the job's state."""
+    state = State(job.state)
+    summary = job_summary(job)
+    return {
+        "job": job,
+        "state": TABLE[state],
+        "summary": summary,
+        "active": state in ACTIVE,
+        "percent": round(job.fraction * 100),
+        "timeline": list(job.timeline.select_related("actor").order_by("-id")),
+        "states": {value.value: TABLE[value] for value in State},
+        "bill": bill_of("job", job.pk),
+        "cost": cost_of("job", job.pk),
+        "attempts": list(job.attempts.order_by("number")),
+        "figures": _figures(job),
+        "last_lines": log_tail(("job", job.pk), LOG_TAIL) if state == State.FAILED else [],
+        "recipe": job.spec.get("recipe", ""),
+        "loss": job.spec.get("loss", {}).get("name", ""),
+        "rank": job.spec.get("model", {}).get("adapter", {}).get("rank"),
+    }
+
+
+# What a result may hold, in the order in which it is told: key, label, whether it is a fraction.
+RESULTS = (
+    ("accuracy", "Accuracy", True),
+    ("reward", "Reward", False),
+    ("accuracy_greedy", "Accuracy, greedy", True),
+    ("reward_greedy", "Reward, greedy", False),
+    ("loss", "Loss", False),
+)
+
+
+def _figures(job: Job) -> list[dict[str, Any]]:
+    """Before and after on held-out prompts."""
+    result = job.result or {}
+    before, after = result.get("before") or {}, result.get("after") or {}
+    return [
+        {"label": label, "before": before[key], "after": after[key], "is_fraction": fraction}
+        for key, label, fraction in RESULTS
+        if before.get(key) is not None and after.get(key) is not None
+    ]
+
+
+def _config_table(job: Job) -> list[dict[str, Any]]:
+    """The spec as groups of rows, each with whether it differs from the default; none for a spec of another version."""
+    try:
+        task = parse_spec(job.spec)
+    except SpecError:
+        return []
+    values = values_of(task)
+    groups: list[dict[str, Any]] = []
+    for field in spec_fields():
+        title = group_title(field) if "." in field.path else "Task"
+        if not groups or groups[-1]["title"] != title:
+            groups.append({"title": title, "rows": []})
+        value = values[field.path]
+        usual = bool(field.default) if field.control == "switch" else field.default_text
+        groups[-1]["rows"].append(
+            {
+                "field": field,
+                "value": format_value(value) if isinstance(value, bool) else value,
+                "changed": not field.required and value != usual,
+            }
+        )
+    return groups

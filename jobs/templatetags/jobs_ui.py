@@ -1,0 +1,51 @@
+"""How the pages of jobs write what only they show."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import template
+
+from workspaces import formats
+
+register = template.Library()
+
+
+@register.filter
+def left(seconds: float | None) -> str:
+    """``380 → "about 6 min left"``; nothing when unknown. The same as ``left`` of static/js/jobs/format.js."""
+    if seconds is None:
+        return ""
+    if seconds < 60:
+        return "less than a minute left"
+    minutes = round(seconds / 60)
+    if minutes < 90:
+        return f"about {minutes} min left"
+    return f"about {minutes / 60:.{0 if minutes >= 600 else 1}f} h left"
+
+
+@register.filter
+def figure(value: Any, is_fraction: bool = False) -> str:
+    """A measured value: a fraction as per cent, anything else as a number."""
+    if isinstance(value, str):
+        return value
+    return formats.percent(value) if is_fraction else formats.number(value)
+
+
+@register.filter
+def span(bounds: tuple[float, float] | None) -> str:
+    """A range of times as one says it: ``"4 – 7 min"``."""
+    if bounds is None:
+        return formats.MISSING
+    low, high = bounds
+    for limit, unit, divisor in ((90, "s", 1), (5400, "min", 60), (172_800, "h", 3600), (float("inf"), "days", 86_400)):
+        if high < limit:
+            first, last = (f"{value / divisor:.{1 if unit in ('h', 'days') else 0}f}" for value in (low, high))
+            return f"{first} – {last} {unit}" if first != last else f"{last} {unit}"
+    raise AssertionError
+
+
+@register.filter
+def slug(path: str) -> str:
+    """A spec path as an id: ``data.columns.prompt → data-columns-prompt``."""
+    return path.replace(".", "-")

@@ -1,0 +1,21 @@
+"""Addresses of the pages of jobs."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from jobs import form_views, views
+
+urlpatterns = [
+    path("jobs/<uuid:job_id>/", views.job_short, name="job"),
+    path("projects/<uuid:project_id>/jobs/", views.jobs_page, name="jobs"),
+    path("projects/<uuid:project_id>/jobs/new/", form_views.job_new, name="job-new"),
+    path("projects/<uuid:project_id>/jobs/new/preview/", form_views.job_preview, name="job-preview"),
+    path("projects/<uuid:project_id>/jobs/<uuid:job_id>/", views.job_page, name="job"),
+    path("projects/<uuid:project_id>/jobs/<uuid:job_id>/parts/", views.job_parts, name="job-parts"),
+    path("projects/<uuid:project_id>/jobs/<uuid:job_id>/updates/", views.job_updates, name="job-updates"),
+    path("projects/<uuid:project_id>/jobs/<uuid:job_id>/rollouts/", views.job_rollouts, name="job-rollouts"),
+    path("projects/<uuid:project_id>/jobs/<uuid:job_id>/log/", views.job_log, name="job-log"),
+    path("projects/<uuid:project_id>/jobs/<uuid:job_id>/report/", views.job_report, name="job-report"),
+    path("projects/<uuid:project_id>/jobs/<uuid:job_id>/cancel/", views.job_cancel, name="job-cancel"),
+]

@@ -1,0 +1,232 @@
+// The job page: joins the feed with header, charts, log and rollouts.
+
+import { Charts, View } from "./charts.js";
+import { left, money, percent } from "./format.js";
+import { Feed } from "./live.js";
+import { LogView } from "./log.js";
+import { MetricStore } from "./store.js";
+import { Strip } from "./strip.js";
+
+const tuneyard = window.tuneyard;
+const STALE_S = 60;
+
+class JobPage {
+  constructor(config) {
+    this.config = config;
+    this.state = config.state;
+    this.store = new MetricStore();
+    this.view = new View();
+    this.charts = new Charts(document.getElementById("charts"), this.store, this.view, () => this.start());
+    this.strip = new Strip(document.getElementById("strip"), this.store);
+    this.log = new LogView(document.getElementById("panel-log"));
+    this.badge = document.getElementById("live-badge");
+    this.status = "connecting";
+    this.newestRollouts = "";
+    this.toolbar();
+    this.tabs();
+    this.rolloutsShown();
+    const scheme = location.protocol === "https:" ? "wss:" : "ws:";
+    this.feed = new Feed({
+      url: config.updates,
+      socketUrl: `${scheme}//${location.host}${config.socket}`,
+      onUpdate: (answer) => this.update(answer),
+      onStatus: (status) => this.onStatus(status),
+    });
+  }
+
+  run() {
+    setInterval(() => this.tellAge(), 1000);
+    document.addEventListener("visibilitychange", () => { if (!document.hidden) this.redraw(); });
+    return this.feed.start();
+  }
+
+  /** When the job began to run, by the server's clock; the first point's time while that is unknown. */
+  start() {
+    if (this.job?.started_at) return this.job.started_at;
+    let first = Infinity;
+    for (const key of this.store.keys()) first = Math.min(first, this.store.get(key).points[0]?.t ?? Infinity);
+    return Number.isFinite(first) ? first : 0;
+  }
+
+  // -- What the server sends
+
+  update(answer) {
+    this.job = answer.job;
+    this.serverTime = answer.server_time;
+    this.heardAt = performance.now();
+    const changed = this.store.add(answer.metrics);
+    this.log.add(answer.log);
+    this.head(answer.job);
+    this.charts.update(changed);
+    if (!answer.more) this.afterAll(answer);
+  }
+
+  /** What is done once per catch-up and not for each of its answers. */
+  afterAll(answer) {
+    if (!document.hidden) this.strip.update();
+    this.emptyCharts();
+    this.rollouts(answer.rollouts);
+    if (answer.job.state !== this.state) {
+      this.state = answer.job.state;
+      // Everything that depends on the state is the server's to write.
+      window.htmx.ajax("GET", this.config.parts, { source: document.body, target: "#job-live", swap: "none" });
+    }
+    this.tellAge();
+    document.body.dataset.caughtUp = answer.cursor;
+  }
+
+  redraw() {
+    this.charts.drawAll();
+    this.strip.update();
+  }
+
+  emptyCharts() {
+    const empty = document.getElementById("charts-empty");
+    const none = this.store.keys().length === 0;
+    empty.hidden = !none;
+    document.getElementById("chart-tools").hidden = none;
+    if (none) {
+      empty.removeAttribute("aria-busy");
+      empty.replaceChildren();
+      const line = document.createElement("p");
+      line.className = "soft";
+      line.textContent = this.job.terminal ? "It ended before the first step, so there is nothing to draw."
+        : "The first points appear after the first step.";
+      empty.append(line);
+    }
+  }
+
+  head(job) {
+    const set = (name, text) => {
+      for (const element of document.querySelectorAll(`[data-live="${name}"]`)) {
+        if (element.textContent !== text) element.textContent = text;
+      }
+    };
+    set("step", job.total_steps ? `step ${job.step} / ${job.total_steps}` : job.step ? `step ${job.step}` : "");
+    set("percent", job.fraction > 0 ? percent(job.fraction) : "");
+    set("phase", job.terminal ? "" : job.phase);
+    set("eta", job.terminal ? "" : left(job.eta_s ?? NaN));
+    set("cost", money(job.cost, job.currency));
+    set("reason", job.waiting?.why ?? job.reason);
+    for (const bar of document.querySelectorAll("[data-live-bar]")) {
+      bar.style.width = `${job.fraction * 100}%`;
+      bar.parentElement.setAttribute("aria-valuenow", String(Math.round(job.fraction * 100)));
+    }
+    const progress = job.terminal || !(job.fraction > 0) ? job.label : `${percent(job.fraction)} ${job.label.toLowerCase()}`;
+    tuneyard.setTab(`${job.state === "running" ? "▶ " : ""}${progress} · ${this.config.name}`, job.tone);
+  }
+
+  // -- The badge: how old what one sees is, never a silent freeze.
+
+  onStatus(status) {
+    this.status = status;
+    if (status === "signed-out") tuneyard.notify("You are signed out. Sign in again to follow the job.");
+    if (status === "gone") tuneyard.notify("This job is no longer there, or no longer yours to see.");
+    this.tellAge();
+  }
+
+  tellAge() {
+    const [tone, text] = this.badgeText();
+    if (this.badge.textContent !== text) this.badge.textContent = text;
+    this.badge.className = `live-badge tone-${tone}`;
+    this.badge.dataset.status = this.status;
+  }
+
+  badgeText() {
+    if (this.status === "ended") return ["cancelled", "final"];
+    if (this.status === "signed-out" || this.status === "gone") return ["failed", "no longer followed"];
+    if (this.status === "connecting" || this.serverTime === undefined) return ["waiting", "connecting"];
+    const heard = (performance.now() - this.heardAt) / 1000;
+    if (this.status === "reconnecting") return ["recovering", `reconnecting; last heard ${tuneyard.duration(heard)} ago`];
+    const way = this.status === "live" ? "live" : "live, by asking";
+    if (this.store.lastTime === null) return ["running", way];
+    const age = Math.max(0, this.serverTime - this.store.lastTime + heard);
+    return [age > STALE_S ? "waiting" : "running", `${way}; last point ${tuneyard.duration(age)} ago`];
+  }
+
+  // -- Rollouts: fetched as HTML; follows the newest step until one chooses another.
+
+  rollouts({ steps }) {
+    const newest = steps.length ? String(steps.reduce((sum, [, , count]) => sum + count, 0)) : "";
+    if (newest === this.newestRollouts) return;
+    const first = this.newestRollouts === "";
+    this.newestRollouts = newest;
+    document.getElementById("rollouts-none")?.toggleAttribute("hidden", newest !== "");
+    for (const place of document.querySelectorAll("[data-rollouts-follow]")) {
+      if (place.dataset.rolloutsFollow === "no" || (!first && place.matches(":focus-within"))) continue;
+      if (place.closest("[hidden]")) place.dataset.waits = "1";
+      else this.loadRollouts(place);
+    }
+  }
+
+  /** A step that someone chose stays; only the newest moves on by itself. */
+  rolloutsShown() {
+    const place = document.getElementById("rollouts");
+    place.addEventListener("htmx:afterSwap", () => {
+      const chosen = place.querySelector('select[name="at"]')?.value ?? "";
+      place.dataset.rolloutsFollow = chosen === "" ? "" : "no";
+    });
+  }
+
+  loadRollouts(place) {
+    delete place.dataset.waits;
+    window.htmx.ajax("GET", place.dataset.url, { target: place, swap: "innerHTML" });
+  }
+
+  // -- Tabs and toolbar; both in the URL.
+
+  tabs() {
+    const list = document.getElementById("tabs");
+    list.addEventListener("click", (event) => {
+      const link = event.target.closest("a[data-tab]");
+      if (!link || event.metaKey || event.ctrlKey || event.shiftKey || event.button) return;
+      event.preventDefault();
+      this.open(link.dataset.tab);
+    });
+    document.addEventListener("click", (event) => {
+      const opener = event.target.closest("[data-open-tab]");
+      if (opener) {
+        event.preventDefault();
+        this.open(opener.dataset.openTab);
+      }
+    });
+  }
+
+  open(name) {
+    for (const link of document.querySelectorAll("#tabs a[data-tab]")) {
+      if (link.dataset.tab === name) link.setAttribute("aria-current", "page");
+      else link.removeAttribute("aria-current");
+    }
+    for (const panel of document.querySelectorAll("[data-panel]")) panel.hidden = panel.dataset.panel !== name;
+    const url = new URL(location.href);
+    if (name === "charts") url.searchParams.delete("tab");
+    else url.searchParams.set("tab", name);
+    history.replaceState(history.state, "", url);
+    if (name === "log" && this.log.following) this.log.toEnd();
+    for (const place of document.querySelectorAll("[data-waits]")) if (!place.closest("[hidden]")) this.loadRollouts(place);
+  }
+
+  toolbar() {
+    const tools = document.getElementById("chart-tools");
+    const [x, smoothing, log] = ["x", "smooth", "log"].map((name) => tools.querySelector(`[name="${name}"]`));
+    const shown = tools.querySelector("output");
+    x.value = this.view.x;
+    smoothing.value = String(this.view.smoothing);
+    log.checked = this.view.log;
+    shown.textContent = this.view.smoothing.toFixed(2);
+    tools.addEventListener("submit", (event) => event.preventDefault());
+    tools.addEventListener("input", () => {
+      this.view.x = x.value;
+      this.view.smoothing = Number(smoothing.value);
+      this.view.log = log.checked;
+      shown.textContent = this.view.smoothing.toFixed(2);
+      this.view.save();
+      this.charts.viewChanged();
+    });
+  }
+}
+
+const page = new JobPage(JSON.parse(document.getElementById("job-config").textContent));
+// For the console, and for tests in a browser.
+window.tuneyard.job = page;
+page.run();
