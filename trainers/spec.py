@@ -7,6 +7,7 @@ values are refused with the path of the field (:class:`SpecError`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any, Literal
 
@@ -229,10 +230,19 @@ def parse_spec(value: Any) -> TaskSpec:
         raise SpecError([_describe(item) for item in error.errors()]) from error
 
 
+def field_path(location: Sequence[int | str]) -> str:
+    """The dotted path of pydantic's location, without the tags of discriminated unions: no person wrote those."""
+    return ".".join(
+        str(part)
+        for index, part in enumerate(location)
+        # The tag stands behind a place in a list; elsewhere `pattern` and `length` are fields of their own.
+        if not (part in COMPONENT_KINDS and index and isinstance(location[index - 1], int))
+    )
+
+
 def _describe(item: Any) -> tuple[str, str]:
     cause = item.get("ctx", {}).get("error")
-    # Tags of discriminated unions are part of pydantic's location but no field a person wrote.
-    path = ".".join(str(part) for part in item["loc"] if part not in COMPONENT_KINDS)
+    path = field_path(item["loc"])
     if isinstance(cause, FieldError):
         return cause.path, str(cause)
     if item["type"] == "extra_forbidden":

@@ -16,7 +16,8 @@ from catalog.inspection import inspect_file, nothing_usable
 from catalog.intake import lock_object, spooled
 from catalog.models import BaseModel, Dataset, DatasetVersion, RewardConfig, RewardVersion
 from catalog.naming import checked_name, find_or_make, next_number
-from trainers.rewards.spec import COMPONENT_KINDS, RewardSpec
+from trainers.rewards.spec import RewardSpec
+from trainers.spec import field_path
 from trainers.storage import Storage, StorageError
 from workspaces.errors import Refused
 from workspaces.models import Project, User
@@ -196,8 +197,7 @@ def base_models_register() -> list[BaseModel]:
 
 
 def _describe(item: Any) -> tuple[str, str]:
-    # Tags of discriminated unions are part of pydantic's location but no field a person wrote.
-    path = ".".join(str(part) for part in item["loc"] if part not in COMPONENT_KINDS)
+    path = field_path(item["loc"])
     cause = item.get("ctx", {}).get("error")
     if item["type"] == "extra_forbidden":
         return path, "there is no such field"
