@@ -24,7 +24,9 @@ def patterns(api: NinjaAPI) -> list[URLPattern | URLResolver]:
     found = api.urls[0]
     for pattern in found:
         if isinstance(pattern, URLPattern):
-            pattern.callback = guarded(pattern.callback)
+            # The root has a name, from which the schema takes its prefix, and nothing to show.
+            root = pattern.name == "api-root"
+            pattern.callback = no_such_address if root else guarded(pattern.callback)
     return found
 
 

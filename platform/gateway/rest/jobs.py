@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from django.http import Http404, HttpRequest, HttpResponse
-from ninja import Router, Status
+from ninja import Query, Router, Status
 from pydantic import Field
 
 from catalog.models import RewardVersion
@@ -137,10 +137,10 @@ def job_stop(request: HttpRequest, job_id: UUID, body: CancelIn | None = None) -
 def job_metrics(
     request: HttpRequest,
     job_id: UUID,
-    keys: Annotated[str | None, Field(max_length=4000, description="Names with commas between them.")] = None,
+    names: str | None = Query(None, alias="keys", max_length=4000, description="Names with commas between them."),
 ) -> dict[str, Any]:
     job = visible_job(caller(request), job_id)
-    wanted = {part.strip() for part in keys.split(",")} if keys else None
+    wanted = {part.strip() for part in names.split(",")} if names else None
     series = series_of(("job", job.pk))
     return {
         "metrics": {

@@ -38,7 +38,8 @@ def test_help_lists_the_commands_without_loading_http_or_tables():
 def test_flags_describe_a_task():
     task = flags(
         "--dataset", "rows.jsonl", "--loss", "ppo", "--reward", "numeric",
-        "--reward", '{"kind": "length", "maximum": 9}', "--lr", "1e-4", "--steps", "20", "--group-size", "4", "--tier", "spot", "--budget", "2.5",
+        "--reward", '{"kind": "length", "maximum": 9}', "--lr", "1e-4", "--steps", "20", "--group-size", "4",
+        "--tier", "spot", "--budget", "2.5",
         "--set", "kl_coef=0.1", "--set", "schedule=cosine", "--name", "Sums", "--seed", "3",
     )  # fmt: skip
     spec = task.to_spec()
