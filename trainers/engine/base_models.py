@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trainers.engine.gguf_import import convert_llama
-from trainers.engine.tiny import tiny_llama
 from trainers.errors import RunError
 
 MANIFEST = "tuneyard.json"
@@ -131,6 +129,9 @@ def _prepared(name: str, cache_dir: Path, prepare: Callable[[Path], None]) -> Pa
 
 
 def _prepare_smollm2(folder: Path) -> None:
+    # Late: who only lists the models at a start should not wait for torch and transformers.
+    from trainers.engine.gguf_import import convert_llama
+
     source = smollm2_gguf()
     found = convert_llama(source, folder)
     manifest = {
@@ -162,6 +163,8 @@ def smollm2_gguf() -> Path:
 
 
 def _prepare_tiny(folder: Path) -> None:
+    from trainers.engine.tiny import tiny_llama
+
     tiny_llama(folder)
 
 
