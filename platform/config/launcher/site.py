@@ -35,6 +35,7 @@ class Site:
     def parts(self) -> list[Part]:
         ready = ("migrations", *self.needs)
         parts = [self._manage("migrations", "migrate", "--no-input", needs=self.needs, once=True, start_seconds=600)]
+        parts.append(self._manage("base models", "register_base_models", needs=ready, once=True, start_seconds=300))
         if self._static_changed():
             parts.append(
                 self._manage("static files", "collectstatic", "--no-input", "--clear", once=True, start_seconds=120)
