@@ -17,6 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from trainers.errors import RunError
+
 _ATTENTION = re.compile(r"(^|\.)(self_attn|self_attention|attention|attn)\.")
 _MLP = re.compile(r"(^|\.)(mlp|feed_forward|ffn)\.")
 
@@ -176,12 +178,17 @@ def adapt(model: nn.Module, route: Route) -> dict[str, LoraLinear]:
 
 
 def adapted_shapes(layers: dict[str, LoraLinear], config: LoraConfig, output: nn.Module) -> dict[str, tuple[int, int]]:
-    """(out, in) of every layer that an adapter of this configuration adapts. Raises ``ValueError`` if there is none."""
+    """(out, in) of every layer that an adapter of this configuration adapts. Raises ``RunError`` if there is none."""
     shapes = {}
     for name, layer in layers.items():
         inside = config.attention if _ATTENTION.search(name) else config.mlp
         if config.unembedding if layer is output else inside:
             shapes[name] = (layer.out_features, layer.in_features)
     if not shapes:
-        raise ValueError("the adapter would change no layer of this model")
+        raise RunError(
+            "base_model",
+            "The adapter would change no layer of this base model.",
+            "Turn on another part of the adapter, or choose a Llama or Qwen model.",
+            "model.adapter",
+        )
     return shapes

@@ -39,7 +39,11 @@ def test_it_comes_back_with_the_same_weights_and_scale(engine, exported):
 
 @pytest.mark.parametrize(
     ("change", "words"),
-    [({"peft_type": "IA3"}, "only plain LoRA"), ({"r": 5}, "shape"), ({"target_modules": ["q_proj"]}, "layers are not")],
+    [
+        ({"peft_type": "IA3"}, "only plain LoRA"),
+        ({"r": 5}, "shape"),
+        ({"target_modules": ["q_proj"]}, "layers are not"),
+    ],
 )
 def test_what_does_not_fit_is_refused_and_leaves_no_adapter(engine, exported, change, words):
     _, folder = exported
