@@ -8,6 +8,8 @@ from typing import Any
 from catalog.models import DatasetVersion
 from trainers.recipes.context import prompt_text
 
+BY_HAND = "chosen by you"
+
 
 @dataclass(frozen=True)
 class PreviewRow:
@@ -29,3 +31,17 @@ def preview_rows(version: DatasetVersion) -> list[PreviewRow]:
         PreviewRow(row.get("line"), row["messages"], row.get("answer"), row.get("row") or {})
         for row in version.report.get("preview", [])
     ]
+
+
+def column_of(version: DatasetVersion, part: str) -> str | None:
+    """The column that plays a part (prompt, answer, messages, system) by the check of the file."""
+    return next((column["name"] for column in version.report.get("columns", []) if column["part"] == part), None)
+
+
+def columns_by_hand(version: DatasetVersion) -> dict[str, str]:
+    """The columns a person had to choose, by part: a job must be told them, as their names alone do not tell."""
+    return {
+        column["part"]: column["name"]
+        for column in version.report.get("columns", [])
+        if column["part"] and column["reason"] == BY_HAND
+    }

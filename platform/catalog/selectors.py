@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from django.db.models import Count, Max, OuterRef, QuerySet, Subquery
+from django.db.models import QuerySet
 
 from catalog.models import BaseModel, Dataset, DatasetVersion, ModelVersion, RewardConfig, RewardVersion, TrainedModel
 from workspaces import access
-from workspaces.models import User
+from workspaces.models import Project, User
 
 
 def datasets_visible_to(user: User) -> QuerySet[Dataset]:
@@ -38,25 +38,21 @@ def reward_versions_visible_to(user: User) -> QuerySet[RewardVersion]:
 
 
 def models_visible_to(user: User) -> QuerySet[TrainedModel]:
-    """Trained models of this person's workspaces, newest first; ``latest_*`` and ``count`` tell of versions."""
-    newest = ModelVersion.objects.filter(model=OuterRef("pk")).order_by("-number")
-    return (
-        access.visible(TrainedModel.objects.all(), user)
-        .select_related("project__workspace")
-        .annotate(
-            count=Count("versions", distinct=True),
-            latest_number=Max("versions__number"),
-            latest_at=Max("versions__created_at"),
-            latest_id=Subquery(newest.values("pk")[:1]),
-        )
-        .order_by("-latest_at")
-    )
+    """Trained models of this person's workspaces, with their project."""
+    return access.visible(TrainedModel.objects.all(), user).select_related("project__workspace")
 
 
 def model_versions_visible_to(user: User) -> QuerySet[ModelVersion]:
     return access.visible(ModelVersion.objects.all(), user).select_related(
         "model__project__workspace", "base_model", "checkpoint"
     )
+
+
+def latest_model_versions(user: User, project: Project) -> list[ModelVersion]:
+    """The newest version of every model of a project, the last trained first."""
+    rows = model_versions_visible_to(user).filter(model__project=project)
+    latest = rows.order_by("model_id", "-number").distinct("model_id")
+    return sorted(latest, key=lambda version: version.created_at, reverse=True)
 
 
 def base_models_usable() -> QuerySet[BaseModel]:

@@ -12,12 +12,13 @@ from django.db.models import ProtectedError
 from pydantic import ValidationError
 
 from catalog.archive import plain_name
-from catalog.inspection import inspect_file, nothing_usable
+from catalog.inspection import as_stored, inspect_file, nothing_usable
 from catalog.intake import lock_object, spooled
 from catalog.models import BaseModel, Dataset, DatasetVersion, RewardConfig, RewardVersion
 from catalog.naming import checked_name, find_or_make, next_number
+from trainers.data.report import Report
 from trainers.rewards.spec import RewardSpec
-from trainers.spec import field_path
+from trainers.spec import Columns, field_path
 from trainers.storage import Storage, StorageError
 from workspaces.errors import Refused
 from workspaces.models import Project, User
@@ -29,7 +30,7 @@ logger = logging.getLogger(__name__)
 class DatasetRefused(Refused):
     """A file without a single usable row; ``report`` says line by line why."""
 
-    def __init__(self, message: str, report: dict[str, Any]) -> None:
+    def __init__(self, message: str, report: Report) -> None:
         super().__init__(message, "file")
         self.report = report
 
@@ -42,19 +43,22 @@ def dataset_upload(
     file_name: str,
     actor: User | None,
     description: str = "",
+    columns: Columns | None = None,
 ) -> DatasetVersion:
     """Check a file, store it byte for byte, and make it the next version of the dataset ``name`` (empty: the file's).
 
-    The newest version again when it has the same bytes. Bad rows are reported, not refused: raises
+    ``columns`` names the columns that their names alone do not tell. The newest version again when it has the same
+    bytes and the same columns. Bad rows are reported, not refused: raises
     :class:`DatasetRefused` only when no row is usable, :class:`Refused` for a bad name or a file that is too large,
     ``StorageError`` when storage does not take it.
     """
     file_name = plain_name(file_name)
     name = checked_name(name or PurePath(file_name).stem, "dataset")
     with spooled(file, settings.UPLOAD_MAX_BYTES) as local:
-        report = inspect_file(local, file_name)
-        if not report["usable_rows"]:
+        report = inspect_file(local, file_name, columns)
+        if not report.ready:
             raise DatasetRefused(nothing_usable(report), report)
+        stored = as_stored(report)
         storage = Storage(settings.STORAGE_URL)
         with local.open("rb") as stream:
             key, sha256, size = storage.put_content(stream)
@@ -68,7 +72,7 @@ def dataset_upload(
                 dataset.description = description
                 dataset.save(update_fields=["description"])
             newest = None if made else dataset.versions.first()
-            if newest is not None and newest.sha256 == sha256:
+            if newest is not None and newest.sha256 == sha256 and newest.report.get("columns") == stored["columns"]:
                 return newest
             version = DatasetVersion.objects.create(
                 dataset=dataset,
@@ -77,9 +81,9 @@ def dataset_upload(
                 object_key=key,
                 sha256=sha256,
                 size=size,
-                rows=report["rows"],
-                usable_rows=report["usable_rows"],
-                report=report,
+                rows=report.rows,
+                usable_rows=report.usable,
+                report=stored,
                 created_by=actor,
             )
             audit(workspace=project.workspace, actor=actor, action="dataset.upload", obj=version)

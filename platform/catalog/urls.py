@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from catalog.views import models, rewards
+from catalog.views import datasets, models, rewards
 
 PROJECT = "projects/<uuid:project_id>"
 
 urlpatterns: list[URLPattern] = [
+    path(f"{PROJECT}/datasets/", datasets.dataset_list, name="datasets"),
+    path(f"{PROJECT}/datasets/upload/", datasets.dataset_upload, name="dataset-upload"),
+    path(f"{PROJECT}/datasets/<uuid:dataset_id>/", datasets.dataset_detail, name="dataset"),
+    path(f"{PROJECT}/datasets/<uuid:dataset_id>/v<int:number>/file/", datasets.dataset_file, name="dataset-file"),
+    path(f"{PROJECT}/datasets/<uuid:dataset_id>/delete/", datasets.dataset_delete, name="dataset-delete"),
     path(f"{PROJECT}/rewards/", rewards.reward_list, name="rewards"),
     path(f"{PROJECT}/rewards/new/", rewards.reward_new, name="reward-new"),
     path(f"{PROJECT}/rewards/component/", rewards.reward_component, name="reward-component"),

@@ -8,175 +8,260 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('workspaces', '0001_initial'),
+        ("workspaces", "0001_initial"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='BaseModel',
+            name="BaseModel",
             fields=[
-                ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                ('name', models.CharField(max_length=400, unique=True)),
-                ('title', models.CharField(max_length=200)),
-                ('source', models.CharField(max_length=1000)),
-                ('parameters', models.BigIntegerField()),
-                ('license', models.CharField(blank=True, max_length=100)),
-                ('origin', models.TextField(blank=True)),
-                ('enabled', models.BooleanField(default=True)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("name", models.CharField(max_length=400, unique=True)),
+                ("title", models.CharField(max_length=200)),
+                ("source", models.CharField(max_length=1000)),
+                ("parameters", models.BigIntegerField()),
+                ("license", models.CharField(blank=True, max_length=100)),
+                ("origin", models.TextField(blank=True)),
+                ("enabled", models.BooleanField(default=True)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
             ],
             options={
-                'ordering': ['parameters', 'name'],
+                "ordering": ["parameters", "name"],
             },
         ),
         migrations.CreateModel(
-            name='Checkpoint',
+            name="Checkpoint",
             fields=[
-                ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                ('made_by_kind', models.CharField(max_length=20)),
-                ('made_by_id', models.UUIDField()),
-                ('epoch', models.PositiveIntegerField()),
-                ('step', models.BigIntegerField()),
-                ('name', models.CharField(max_length=200)),
-                ('uri', models.CharField(max_length=1000)),
-                ('format', models.CharField(max_length=20)),
-                ('files', models.JSONField(default=list)),
-                ('size', models.BigIntegerField(default=0)),
-                ('final', models.BooleanField(default=False)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('project', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='checkpoints', to='workspaces.project')),
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("made_by_kind", models.CharField(max_length=20)),
+                ("made_by_id", models.UUIDField()),
+                ("epoch", models.PositiveIntegerField()),
+                ("step", models.BigIntegerField()),
+                ("name", models.CharField(max_length=200)),
+                ("uri", models.CharField(max_length=1000)),
+                ("format", models.CharField(max_length=20)),
+                ("files", models.JSONField(default=list)),
+                ("size", models.BigIntegerField(default=0)),
+                ("final", models.BooleanField(default=False)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                (
+                    "project",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="checkpoints", to="workspaces.project"
+                    ),
+                ),
             ],
             options={
-                'ordering': ['-step'],
+                "ordering": ["-step"],
             },
         ),
         migrations.CreateModel(
-            name='Dataset',
+            name="Dataset",
             fields=[
-                ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                ('name', models.CharField(max_length=200)),
-                ('description', models.TextField(blank=True)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('project', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='datasets', to='workspaces.project')),
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("name", models.CharField(max_length=200)),
+                ("description", models.TextField(blank=True)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                (
+                    "project",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="datasets", to="workspaces.project"
+                    ),
+                ),
             ],
             options={
-                'ordering': ['-created_at'],
+                "ordering": ["-created_at"],
             },
         ),
         migrations.CreateModel(
-            name='DatasetVersion',
+            name="DatasetVersion",
             fields=[
-                ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                ('number', models.PositiveIntegerField()),
-                ('file_name', models.CharField(max_length=255)),
-                ('object_key', models.CharField(max_length=200)),
-                ('sha256', models.CharField(max_length=64)),
-                ('size', models.BigIntegerField()),
-                ('rows', models.BigIntegerField()),
-                ('usable_rows', models.BigIntegerField()),
-                ('report', models.JSONField(default=dict)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('created_by', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('dataset', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='versions', to='catalog.dataset')),
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("number", models.PositiveIntegerField()),
+                ("file_name", models.CharField(max_length=255)),
+                ("object_key", models.CharField(max_length=200)),
+                ("sha256", models.CharField(max_length=64)),
+                ("size", models.BigIntegerField()),
+                ("rows", models.BigIntegerField()),
+                ("usable_rows", models.BigIntegerField()),
+                ("report", models.JSONField(default=dict)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                (
+                    "created_by",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "dataset",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="versions", to="catalog.dataset"
+                    ),
+                ),
             ],
             options={
-                'ordering': ['-number'],
+                "ordering": ["-number"],
             },
         ),
         migrations.CreateModel(
-            name='RewardConfig',
+            name="RewardConfig",
             fields=[
-                ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                ('name', models.CharField(max_length=200)),
-                ('description', models.TextField(blank=True)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('project', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='rewards', to='workspaces.project')),
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("name", models.CharField(max_length=200)),
+                ("description", models.TextField(blank=True)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                (
+                    "project",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="rewards", to="workspaces.project"
+                    ),
+                ),
             ],
             options={
-                'ordering': ['-created_at'],
+                "ordering": ["-created_at"],
             },
         ),
         migrations.CreateModel(
-            name='RewardVersion',
+            name="RewardVersion",
             fields=[
-                ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                ('number', models.PositiveIntegerField()),
-                ('spec', models.JSONField()),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('created_by', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('reward', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='versions', to='catalog.rewardconfig')),
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("number", models.PositiveIntegerField()),
+                ("spec", models.JSONField()),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                (
+                    "created_by",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "reward",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="versions", to="catalog.rewardconfig"
+                    ),
+                ),
             ],
             options={
-                'ordering': ['-number'],
+                "ordering": ["-number"],
             },
         ),
         migrations.CreateModel(
-            name='TrainedModel',
+            name="TrainedModel",
             fields=[
-                ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                ('name', models.CharField(max_length=200)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('project', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='models', to='workspaces.project')),
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("name", models.CharField(max_length=200)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                (
+                    "project",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="models", to="workspaces.project"
+                    ),
+                ),
             ],
             options={
-                'ordering': ['name'],
+                "ordering": ["name"],
             },
         ),
         migrations.CreateModel(
-            name='ModelVersion',
+            name="ModelVersion",
             fields=[
-                ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                ('number', models.PositiveIntegerField()),
-                ('made_by_kind', models.CharField(max_length=20)),
-                ('made_by_id', models.UUIDField()),
-                ('evaluation', models.JSONField(default=dict)),
-                ('merged', models.CharField(blank=True, choices=[('', 'not asked for'), ('making', 'being made'), ('ready', 'ready'), ('failed', 'failed')], default='', max_length=10)),
-                ('merged_uri', models.CharField(blank=True, max_length=1000)),
-                ('merged_error', models.TextField(blank=True)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('base_model', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='versions', to='catalog.basemodel')),
-                ('checkpoint', models.OneToOneField(on_delete=django.db.models.deletion.PROTECT, related_name='model_version', to='catalog.checkpoint')),
-                ('model', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='versions', to='catalog.trainedmodel')),
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("number", models.PositiveIntegerField()),
+                ("made_by_kind", models.CharField(max_length=20)),
+                ("made_by_id", models.UUIDField()),
+                ("evaluation", models.JSONField(default=dict)),
+                (
+                    "merged",
+                    models.CharField(
+                        blank=True,
+                        choices=[
+                            ("", "not asked for"),
+                            ("making", "being made"),
+                            ("ready", "ready"),
+                            ("failed", "failed"),
+                        ],
+                        default="",
+                        max_length=10,
+                    ),
+                ),
+                ("merged_uri", models.CharField(blank=True, max_length=1000)),
+                ("merged_error", models.TextField(blank=True)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                (
+                    "base_model",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, related_name="versions", to="catalog.basemodel"
+                    ),
+                ),
+                (
+                    "checkpoint",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="model_version",
+                        to="catalog.checkpoint",
+                    ),
+                ),
+                (
+                    "model",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="versions", to="catalog.trainedmodel"
+                    ),
+                ),
             ],
             options={
-                'ordering': ['-number'],
+                "ordering": ["-number"],
             },
         ),
         migrations.AddConstraint(
-            model_name='checkpoint',
-            constraint=models.UniqueConstraint(fields=('made_by_kind', 'made_by_id', 'epoch', 'name'), name='one_checkpoint_per_name'),
+            model_name="checkpoint",
+            constraint=models.UniqueConstraint(
+                fields=("made_by_kind", "made_by_id", "epoch", "name"), name="one_checkpoint_per_name"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='dataset',
-            constraint=models.UniqueConstraint(models.F('project'), django.db.models.functions.text.Lower('name'), name='dataset_name_in_project'),
+            model_name="dataset",
+            constraint=models.UniqueConstraint(
+                models.F("project"), django.db.models.functions.text.Lower("name"), name="dataset_name_in_project"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='datasetversion',
-            constraint=models.UniqueConstraint(fields=('dataset', 'number'), name='dataset_version_number'),
+            model_name="datasetversion",
+            constraint=models.UniqueConstraint(fields=("dataset", "number"), name="dataset_version_number"),
         ),
         migrations.AddConstraint(
-            model_name='datasetversion',
-            constraint=models.CheckConstraint(condition=models.Q(('usable_rows__lte', models.F('rows'))), name='usable_rows_are_rows'),
+            model_name="datasetversion",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("usable_rows__lte", models.F("rows"))), name="usable_rows_are_rows"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='rewardconfig',
-            constraint=models.UniqueConstraint(models.F('project'), django.db.models.functions.text.Lower('name'), name='reward_name_in_project'),
+            model_name="rewardconfig",
+            constraint=models.UniqueConstraint(
+                models.F("project"), django.db.models.functions.text.Lower("name"), name="reward_name_in_project"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='rewardversion',
-            constraint=models.UniqueConstraint(fields=('reward', 'number'), name='reward_version_number'),
+            model_name="rewardversion",
+            constraint=models.UniqueConstraint(fields=("reward", "number"), name="reward_version_number"),
         ),
         migrations.AddConstraint(
-            model_name='trainedmodel',
-            constraint=models.UniqueConstraint(models.F('project'), django.db.models.functions.text.Lower('name'), name='model_name_in_project'),
+            model_name="trainedmodel",
+            constraint=models.UniqueConstraint(
+                models.F("project"), django.db.models.functions.text.Lower("name"), name="model_name_in_project"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='modelversion',
-            constraint=models.UniqueConstraint(fields=('model', 'number'), name='model_version_number'),
+            model_name="modelversion",
+            constraint=models.UniqueConstraint(fields=("model", "number"), name="model_version_number"),
         ),
     ]

@@ -22,10 +22,8 @@ from workspaces.scope import ProjectRequest, in_project
 @in_project()
 def model_list(request: ProjectRequest, project: Project) -> Response:
     """Trained models of the project, and the base models there are to start from."""
-    models = list(selectors.models_visible_to(request.user).filter(project=project))
-    latest = selectors.model_versions_visible_to(request.user).in_bulk([model.latest_id for model in models])
     context = {
-        "rows": [(model, latest[model.latest_id]) for model in models if model.latest_id in latest],
+        "latest": selectors.latest_model_versions(request.user, project),
         "base_models": selectors.base_models_usable(),
     }
     return render(request, "catalog/models.html", context)

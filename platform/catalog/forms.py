@@ -1,0 +1,57 @@
+"""The form that uploads a dataset."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.core.files.uploadedfile import UploadedFile
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from catalog.naming import LONGEST
+from trainers.spec import Columns
+from workspaces import formats
+
+ENDINGS = ".jsonl,.ndjson,.json,.csv,.tsv,.txt"
+
+
+class UploadForm(forms.Form):
+    file = forms.FileField(
+        label=gettext_lazy("File"),
+        allow_empty_file=True,
+        widget=forms.FileInput(attrs={"accept": ENDINGS}),
+        error_messages={"required": gettext_lazy("Choose a file.")},
+    )
+    name = forms.CharField(
+        label=gettext_lazy("Name"),
+        required=False,
+        max_length=LONGEST,
+        help_text=gettext_lazy("Empty: the file's name. A name that the project already has gets a new version."),
+    )
+    prompt = forms.CharField(
+        label=gettext_lazy("Prompt column"), required=False, max_length=200, help_text=gettext_lazy("The question.")
+    )
+    answer = forms.CharField(
+        label=gettext_lazy("Answer column"),
+        required=False,
+        max_length=200,
+        help_text=gettext_lazy("The reference answer."),
+    )
+
+    def clean_file(self) -> UploadedFile:
+        file: UploadedFile = self.cleaned_data["file"]
+        if file.size is not None and file.size > settings.UPLOAD_MAX_BYTES:
+            raise forms.ValidationError(
+                _("The file has %(size)s; this installation accepts at most %(limit)s.")
+                % {"size": formats.size(file.size), "limit": formats.size(settings.UPLOAD_MAX_BYTES)}
+            )
+        return file
+
+    def columns(self) -> Columns | None:
+        """The columns chosen by hand; None when all are to be found by their names."""
+        chosen: dict[str, Any] = {
+            part: self.cleaned_data[part] for part in ("prompt", "answer") if self.cleaned_data[part]
+        }
+        return Columns(**chosen) if chosen else None
