@@ -26,6 +26,8 @@ def endpoints(folder: Path | None = None) -> dict[str, str]:
         value = json.loads(((folder or home()) / "endpoints.json").read_text())
     except (OSError, ValueError):
         return {}
+    if not isinstance(value, dict):
+        return {}
     return {key: item for key, item in value.items() if isinstance(key, str) and isinstance(item, str)}
 
 

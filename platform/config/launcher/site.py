@@ -1,4 +1,4 @@
-"""The parts that run our own code: migrations, static files, worker, beat, supervisor and web server."""
+"""The parts that run our own code: the database's migrations, static files, worker, beat, supervisor and web server."""
 
 from __future__ import annotations
 
@@ -33,9 +33,8 @@ class Site:
     port: int
 
     def parts(self) -> list[Part]:
-        ready = ("migrations", *self.needs)
-        parts = [self._manage("migrations", "migrate", "--no-input", needs=self.needs, once=True, start_seconds=600)]
-        parts.append(self._manage("base models", "register_base_models", needs=ready, once=True, start_seconds=300))
+        ready = ("database", *self.needs)
+        parts = [self._manage("database", "prepare", needs=self.needs, once=True, start_seconds=600)]
         if self._static_changed():
             parts.append(
                 self._manage("static files", "collectstatic", "--no-input", "--clear", once=True, start_seconds=120)
@@ -44,7 +43,8 @@ class Site:
         return [*parts, self._worker(ready), self._beat(ready), self._supervisor(ready), self._web(ready)]
 
     def _manage(self, name: str, *words: str, **rest: object) -> Part:
-        return Part(name=name, command=(sys.executable, str(ROOT / "manage.py"), *words), env=self.env, **rest)  # type: ignore[arg-type]
+        command = (sys.executable, str(ROOT / "manage.py"), *words)
+        return Part(name=name, command=command, env=self.env, **rest)  # type: ignore[arg-type]
 
     def _worker(self, needs: tuple[str, ...]) -> Part:
         node = f"tuneyard-{hashlib.sha256(str(self.home).encode()).hexdigest()[:8]}@{os.uname().nodename}"
