@@ -195,7 +195,10 @@ class Storage:
 
     def exists(self, key: str) -> bool:
         with self._named(key):
-            return bool(self._fs.isfile(self._path(key)))
+            try:
+                return bool(self._fs.info(self._path(key))["type"] == "file")
+            except (FileNotFoundError, NotADirectoryError):
+                return False
 
     def size(self, key: str) -> int:
         """Bytes of ``key``."""

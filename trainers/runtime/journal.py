@@ -63,7 +63,7 @@ class Journal:
         self.path = folder / FILE_NAME
         self._sync_interval, self._patience, self._clock = sync_interval, patience, clock
         self._tail_limit, self._queue_limit = tail_bytes, queue_bytes
-        self._condition = threading.Condition()
+        self._condition = threading.Condition()  # re-entrant
         self._queue: list[Queued] = []
         self._queue_bytes = 0
         self._accepted = self._settled = 0
@@ -99,6 +99,8 @@ class Journal:
             return
         body = events.body(events.make(kind, step, **fields))
         with self._condition:
+            if kind == "state":  # nothing should come after a run's last word
+                self._push_valve_note(final=True)
             self._wait_for_room(len(body), vital=kind in VITAL_KINDS)
             self._push(kind, body)
 

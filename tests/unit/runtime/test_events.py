@@ -15,7 +15,8 @@ from trainers.runtime import events
 
 ROLLOUT: dict[str, Any] = {
     "step": 3, "phase": "train", "group": 0, "index": 1, "prompt": "2+3?", "completion": "5", "answer": "5",
-    "reward": 1.0, "parts": {"exact": 1.0}, "accurate": True, "tokens": 2, "truncated": False, "prompt_key": "ab12", "greedy": False,
+    "reward": 1.0, "parts": {"exact": 1.0}, "accurate": True, "tokens": 2, "truncated": False,
+    "prompt_key": "ab12", "greedy": False,
 }  # fmt: skip
 
 

@@ -1,0 +1,105 @@
+"""What an attempt does: fetch its data, prepare its model and its reward, run its recipe.
+
+Imported by the control plane with the driver's class, so torch is imported only when the work begins.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from trainers.data.loading import LoadedRows, load_rows, split_rows, without_overlap
+from trainers.data.rows import DataRow
+from trainers.recipes.context import RunContext
+from trainers.rewards.scorer import Scorer, answer_problem, needs_answer
+from trainers.runtime.payload import Launch
+from trainers.spec import Data, TaskSpec
+from trainers.storage import Storage
+
+logger = logging.getLogger(__name__)
+
+NAMED_ROWS = 20
+
+
+def run_work(ctx: RunContext, launch: Launch, storage: Storage) -> dict[str, Any]:
+    """Run the launch's task to its end; the result of ``state succeeded``. Raises what its parts raise."""
+    spec = ctx.spec
+    ctx.emit("progress", step=0, total_steps=spec.hyperparameters.steps, phase="loading", fraction=0.0, eta_s=None)
+    train_rows, eval_rows = load_data(ctx, launch, storage)
+    run_recipe = _load_torch(launch.threads)
+    from trainers.engine.base_models import resolve_base_model
+
+    model_path = resolve_base_model(launch.base_model, Path(launch.cache_dir))
+    with ExitStack() as closing:
+        scorer = closing.enter_context(Scorer(spec.reward)) if spec.reward is not None else None
+        result: dict[str, Any] = run_recipe(
+            ctx,
+            model_path=model_path,
+            train_rows=train_rows,
+            eval_rows=eval_rows,
+            scorer=scorer,
+            threads=launch.threads,
+            device="cuda" if launch.device == "gpu" else "cpu",
+        )
+    return result
+
+
+def load_data(ctx: RunContext, launch: Launch, storage: Storage) -> tuple[list[DataRow], list[DataRow]]:
+    """Rows to train on and rows to measure by, which share no prompt. Rows that were left out are in the log."""
+    spec = ctx.spec
+    loaded = _load(ctx, storage, launch.dataset_key, launch.dataset_file, spec.data)
+    wanted = spec.evaluation.prompts
+    if launch.evaluation_key is None or wanted == 0:
+        train, held_out = split_rows(loaded.rows, wanted, spec.seed)
+    else:
+        name = launch.evaluation_file or "evaluation"
+        whole = spec.data.model_copy(update={"limit": None})
+        held_out = _load(ctx, storage, launch.evaluation_key, name, whole).rows[:wanted]
+        train = without_overlap(loaded.rows, held_out)
+    ctx.emit("log", level="info", text=f"{len(train):,} rows to train on, {len(held_out):,} held out to measure by.")
+    return train, held_out
+
+
+def _load(ctx: RunContext, storage: Storage, key: str, name: str, data: Data) -> LoadedRows:
+    content_hash = key.rpartition("/")[2] if key.startswith("objects/") else None
+    local = storage.fetch_file(key, ctx.scratch / "data" / key.rpartition("/")[2], content_hash)
+    with local.open("rb") as file:
+        loaded = load_rows(
+            file,
+            name,
+            data,
+            need_answer=ctx.spec.reward is not None and needs_answer(ctx.spec.reward),
+            for_sft=ctx.spec.recipe == "sft",
+            check=_fits_reward(ctx.spec),
+        )
+    if loaded.bad_count:
+        shown = "\n".join(f"line {row.line}: {row.message}" for row in loaded.bad[:NAMED_ROWS])
+        more = f"\nand {loaded.bad_count - NAMED_ROWS:,} more" if loaded.bad_count > NAMED_ROWS else ""
+        text = f"{loaded.bad_count:,} of {loaded.total:,} rows of {name!r} are left out:\n{shown}{more}"
+        ctx.emit("log", level="warning", text=text)
+    local.unlink()
+    return loaded
+
+
+def _fits_reward(spec: TaskSpec) -> Callable[[DataRow], str | None] | None:
+    reward = spec.reward
+    if reward is None or spec.recipe == "sft":
+        return None
+    return lambda row: answer_problem(reward, row.answer)
+
+
+def _load_torch(threads: int) -> Any:
+    """Import the recipes and hold torch to the leased threads; the first import takes seconds."""
+    start = time.monotonic()
+    import torch
+
+    # For this thread: OpenMP keeps the number per thread, and the recipe runs in this one.
+    torch.set_num_threads(threads)
+    run = importlib.import_module("trainers.recipes.run")
+    logger.info("torch %s, %d threads, loaded in %.1f s", torch.__version__, threads, time.monotonic() - start)
+    return run.run_recipe
