@@ -76,7 +76,7 @@ class JobForm(forms.Form):
             "key": uuid.uuid4().hex,
             **(kwargs.get("initial") or {}),
         }
-        super().__init__(*args, auto_id="f-%s", **kwargs)
+        super().__init__(*args, **{"auto_id": "f-%s", **kwargs})
         self.fields["key"] = forms.CharField(widget=forms.HiddenInput, max_length=64)
         self.fields["size"] = forms.CharField(required=False)
         self.fields["reward"] = forms.CharField(required=False)
