@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
@@ -427,3 +428,33 @@ def test_it_holds_for_an_ordinary_user_too(ordinary_user_box: Sandbox) -> None:
         assert "Error" in raised(run(ordinary_user_box, body))
     assert "longer than" in str(run(ordinary_user_box, "while True: pass", seconds=0.3).failure)
     survives(ordinary_user_box)
+
+
+@pytest.mark.parametrize("rights", ["-sys_admin", "-all"])
+def test_it_holds_for_root_without_the_right_to_namespaces(rights: str, tmp_path: Path) -> None:
+    """As in a container: root, but with few capabilities, or none."""
+    if os.getuid() != 0 or shutil.which("setpriv") is None:
+        pytest.skip("needs root and setpriv")
+    script = textwrap.dedent("""
+        import json
+        from trainers.rewards.sandbox import Sandbox
+        bodies = ["open('x', 'w'); return 1", "return len(open('/etc/passwd').read())", "import os; return os.fork()"]
+        with Sandbox() as box:
+            report = box.report()
+            for body in bodies if report["sufficient"] else []:
+                code = f"def reward(prompt): {body}"
+                outcome = box.run("rewards", {"code": code, "samples": [["", "", "", {}]]}, count=1, seconds=10)
+                print(json.dumps("value" in outcome.messages[0]))
+            print(json.dumps(report))
+    """)
+    command = ["setpriv", f"--bounding-set={rights}", f"--inh-caps={rights}", sys.executable, "-c", script]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    done = subprocess.run(
+        command, cwd=Path(__file__).parents[3], env=environment, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    *came_through, report = [json.loads(line) for line in done.stdout.splitlines()]
+    if not report["sufficient"]:
+        pytest.skip(" ".join(report["lacks"]))
+    assert came_through[:2] == [True, False]
+    assert report["holds"] == {"files": True, "network": True, "processes": True} and report["lacks"]

@@ -7,6 +7,7 @@ and seccomp; processes behind a process namespace and seccomp. Limits and the lo
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import sys
@@ -33,6 +34,7 @@ class Isolation:
         self._readable = [path for path in sys.path if os.path.isdir(path)]
         # Opened while they can be: the interpreter may live in a folder that is closed to the later user.
         self._readable_handles = [os.open(path, os.O_PATH) for path in self._readable]
+        self._folder_handle = os.open(folder, os.O_PATH)
         self._inside_id: int | None = None
 
     def enclose(self) -> None:
@@ -52,8 +54,7 @@ class Isolation:
                 self.lacks.append(f"The host refuses a root folder for the sandbox ({error.strerror or error}).")
         if self.scratch == self.folder:
             self.lacks.append("The scratch folder is an ordinary one: the sum of its files has no limit.")
-            if os.getuid() == 0:
-                os.chown(self.folder, self._outside_id(), self._outside_id())
+            self._give_folder_away()
 
     def _unshare(self) -> None:
         if "namespaces" in self.without:
@@ -63,8 +64,8 @@ class Isolation:
                 kernel.unshare(_NAMESPACES)
                 return
             except OSError:  # root in a container without CAP_SYS_ADMIN: go on as an ordinary user
-                os.chown(self.folder, self._outside_id(), self._outside_id())
-                self._become(self._outside_id())
+                self._give_folder_away()
+                self._leave_root()
                 kernel.dumpable()
         user, group = os.getuid(), os.getgid()
         kernel.unshare(kernel.CLONE_NEWUSER | _NAMESPACES)
@@ -106,9 +107,9 @@ class Isolation:
 
     def confine(self) -> None:
         """Privileges go, for good; then only the standard library can be read and only the scratch folder written."""
-        if os.getuid() == 0:
-            self._become(self._outside_id())
-        os.chdir(self.scratch)
+        scratch = self._folder_handle if self.scratch == self.folder else os.open(self.scratch, os.O_PATH)
+        self._leave_root()
+        os.fchdir(scratch)
         os.umask(0o077)
         kernel.drop_capabilities()
         kernel.no_new_privileges()
@@ -118,14 +119,13 @@ class Isolation:
             if "landlock" in self.without:
                 raise OSError(1, "switched off")
             devices = [os.open(path, os.O_PATH) for path in ("/dev/null", "/dev/urandom") if os.path.exists(path)]
-            scratch = os.open(self.scratch, os.O_PATH)
             version = kernel.landlock([*self._readable_handles, *devices], [scratch])
-            for handle in (scratch, *devices):
+            for handle in devices:
                 os.close(handle)
             self.walls["files"].append(f"Landlock {version}")
         except OSError as error:
             self.lacks.append(f"The host has no Landlock ({error.strerror or error}).")
-        for handle in self._readable_handles:
+        for handle in {scratch, self._folder_handle, *self._readable_handles}:
             os.close(handle)
         for name, value in (("CORE", 0), ("NOFILE", 64), ("FSIZE", 16 << 20), ("MEMLOCK", 0), ("MSGQUEUE", 0)):
             _limit(getattr(resource, f"RLIMIT_{name}"), value)
@@ -171,14 +171,25 @@ class Isolation:
         """A user id that nobody has, one per worker, so that limits by user count this worker alone."""
         return 2_000_000_000 + _KEEPER % 100_000_000
 
-    def _become(self, identity: int) -> None:
-        os.setgroups([])
-        try:
-            os.setresgid(identity, identity, identity)
-            os.setresuid(identity, identity, identity)
-        except OSError:  # a container that maps only the first 65,536 ids
-            os.setresgid(_NOBODY, _NOBODY, _NOBODY)
-            os.setresuid(_NOBODY, _NOBODY, _NOBODY)
+    def _give_folder_away(self) -> None:
+        if os.getuid() == 0:
+            with contextlib.suppress(OSError):  # without CAP_CHOWN the worker stays root, too: see _leave_root
+                os.chown(self.folder, self._outside_id(), self._outside_id())
+
+    def _leave_root(self) -> None:
+        """Become a user that owns nothing. Where that is not allowed, root goes on without any capability."""
+        if os.getuid() != 0:
+            return
+        with contextlib.suppress(OSError):
+            os.setgroups([])
+        for identity in (self._outside_id(), _NOBODY):  # some containers map the first 65,536 ids only
+            try:
+                os.setresgid(identity, identity, identity)
+                os.setresuid(identity, identity, identity)
+                return
+            except OSError:
+                continue
+        self.lacks.append("The host does not let the sandbox change its user: it runs as root without capabilities.")
 
 
 _KEEPER = os.getpid()

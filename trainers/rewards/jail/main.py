@@ -82,7 +82,7 @@ def _serve(isolation: Isolation) -> None:
         task = json.loads(header)
         payload = _exactly(tasks, task["size"])
         code = _fork_task(isolation, task, payload, 1)
-        _send({"id": task["id"], "end": code, "clean": _clean(isolation.scratch)}, 1)
+        _send({"id": task["id"], "end": code, "clean": _clean()}, 1)
 
 
 def _exactly(source: BinaryIO, size: int) -> bytes:
@@ -140,9 +140,9 @@ def _send(message: dict[str, Any], descriptor: int) -> None:
         line = line[os.write(descriptor, line) :]
 
 
-def _clean(scratch: str) -> bool:
-    """Empty the scratch folder; False when something in it resists (the worker is then replaced)."""
-    pending = [scratch]
+def _clean() -> bool:
+    """Empty the scratch folder, in which the server stands; False when something resists: the worker is then replaced."""
+    pending = ["."]
     folders = []
     try:
         while pending:
