@@ -139,6 +139,20 @@ def test_both_sides_of_a_fork_that_return_do_not_confuse_it(sandbox: Sandbox) ->
     survives(sandbox)
 
 
+def test_threads_and_open_files_have_a_largest_number(sandbox: Sandbox) -> None:
+    body = """
+    import threading
+    stop = threading.Event()
+    try:
+        for count in range(200):
+            threading.Thread(target=stop.wait, daemon=True).start()
+    except RuntimeError:
+        return count
+    """
+    assert 4 <= run(sandbox, body).messages[0]["value"] < 32
+    assert "Too many open files" in raised(run(sandbox, "held = [open('x', 'w') for _ in range(100)]\nreturn 1"))
+
+
 def test_it_stops_a_flood_of_output(sandbox: Sandbox) -> None:
     outcome = run(sandbox, "import os\nwhile True: os.write(1, b'x' * 65536)", seconds=30)
     assert "printed more than" in str(outcome.failure)

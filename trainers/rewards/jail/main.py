@@ -141,7 +141,7 @@ def _send(message: dict[str, Any], descriptor: int) -> None:
 
 
 def _clean() -> bool:
-    """Empty the scratch folder, in which the server stands; False when something resists: the worker is then replaced."""
+    """Empty the scratch folder, in which the server stands; if something resists (False), the worker is replaced."""
     pending = ["."]
     folders = []
     try:
