@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("adapter", "merged")
 MOST_FILES = 10_000
+MERGE_LOOK_S = 1.0
 
 
 class Models:
@@ -61,6 +62,22 @@ class Models:
         known = ", ".join(str(model["name"]) for model in models) or "none yet"
         raise NotFound(f"There is no model {name!r} in this project. There are: {known}.", status=404)
 
+    def merge(self, version_id: str, timeout: float = 1800.0) -> Json:
+        """Have the merged weights made, wait until they are, and return the version.
+
+        Raises :class:`DownloadError` when they could not be made, ``TimeoutError`` when that takes longer.
+        """
+        deadline = time.monotonic() + timeout
+        version: Json = self._client.http.call("POST", f"/model-versions/{version_id}/merge")
+        while version["merged"] == "making":
+            if time.monotonic() > deadline:
+                raise TimeoutError("The merged weights are not ready yet; they are being made without this program.")
+            self._sleep(MERGE_LOOK_S)
+            version = self.version(version_id)
+        if version["formats"]["merged"] is None:
+            raise DownloadError(f"The merged weights could not be made: {version['merged_error']}")
+        return version
+
     def download(
         self,
         version_id: str,
@@ -71,19 +88,17 @@ class Models:
     ) -> Path:
         """Fetch a version into a new folder and return it; ``adapter`` is for PEFT, ``merged`` for transformers.
 
-        Every file is checked against its SHA-256, a broken connection is taken up where it broke, and the folder
-        appears under its name only once all of it is there. ``progress`` is called with (bytes so far, bytes in all).
+        Merged weights that nobody has asked for yet are made first. Every file is checked against its SHA-256, a
+        broken connection is taken up where it broke, and the folder appears under its name only once all of it is
+        there. ``progress`` is called with (bytes so far, bytes in all).
         Raises :class:`DownloadError`.
         """
         if format not in FORMATS:
             raise DownloadError(f"There is no format {format!r}; there are: {', '.join(FORMATS)}.")
         version = self.version(version_id)
-        part = version["formats"].get(format)
-        if part is None:
-            raise DownloadError(
-                f"{version['name']} v{version['number']} has no {format} export yet; make one on its page, or take "
-                "the adapter."
-            )
+        if format == "merged" and version["formats"]["merged"] is None:
+            version = self.merge(version_id)
+        part = version["formats"][format]
         files = _checked_files(part["files"])
         folder = Path(fspath(target)) if target is not None else Path(_folder_name(version, format))
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):

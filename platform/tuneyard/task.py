@@ -185,9 +185,10 @@ class RLTask:
 def steps_of_epochs(spec: Mapping[str, Any], epochs: float, rows: int) -> int:
     """Optimizer steps of ``epochs`` passes over the rows that are not held out for evaluation."""
     evaluation = spec.get("evaluation", {})
-    held_out = 0 if evaluation.get("source") else int(evaluation.get("prompts", HELD_OUT_PROMPTS))
     limit = spec.get("data", {}).get("limit")
     usable = min(rows, int(limit)) if limit else rows
-    training = max(usable - held_out, 1)
+    # The server holds out this many rows, and never more than half.
+    wanted = 0 if evaluation.get("source") else int(evaluation.get("prompts", HELD_OUT_PROMPTS))
+    training = max(usable - min(wanted, usable // 2), 1)
     batch = int(spec.get("hyperparameters", {}).get("batch_size", 8))
     return max(1, math.ceil(epochs * training / batch))

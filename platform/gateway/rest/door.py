@@ -14,7 +14,7 @@ from django.urls import URLPattern, URLResolver
 from django.views.decorators.csrf import csrf_exempt
 from ninja import NinjaAPI
 
-from gateway.rest.errors import refusal, request_id
+from gateway.rest.errors import refusal, request_id, unforeseen
 
 View = Callable[..., Any]
 
@@ -37,13 +37,21 @@ def guarded(view: View) -> View:
 
         @functools.wraps(view)
         async def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-            return _named(request, await view(request, *args, **kwargs))
+            try:
+                response = await view(request, *args, **kwargs)
+            except Exception as error:
+                response = unforeseen(request, error)
+            return _named(request, response)
 
     else:
 
         @functools.wraps(view)
         def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-            return _named(request, view(request, *args, **kwargs))
+            try:
+                response = view(request, *args, **kwargs)
+            except Exception as error:
+                response = unforeseen(request, error)
+            return _named(request, response)
 
     return login_not_required(csrf_exempt(wrapped))
 

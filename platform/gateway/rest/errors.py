@@ -14,6 +14,7 @@ from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError
 from ninja.errors import ValidationError as InputError
 
+from catalog.services import DatasetRefused, RewardRefused
 from gateway.rest.body import BadBody
 from jobs.states import TransitionError
 from trainers.spec import SpecError
@@ -36,6 +37,7 @@ CODES = {
     503: "unavailable",
 }
 LONGEST_MESSAGE = 2000
+PROBLEMS_SHOWN = 20
 NO_TOKEN = (
     "This needs a token: send `Authorization: Bearer tml-…` (or `X-API-Key`). Make one on the page 'API tokens'; "
     "if you sent one, it is wrong, expired or revoked."
@@ -91,7 +93,7 @@ def refusal(
 def install(api: NinjaAPI) -> None:
     """Give every kind of exception its answer."""
     handlers: dict[type[Exception], Callable[[HttpRequest, Any], HttpResponse]] = {
-        Exception: _unforeseen,
+        Exception: unforeseen,
         RestError: lambda request, error: refusal(
             request, error.status, error.message, fields=error.fields, retry_after=error.retry_after
         ),
@@ -106,6 +108,13 @@ def install(api: NinjaAPI) -> None:
         Refused: lambda request, error: refusal(
             request, 422, error.message, fields=[(error.field, error.message)] if error.field else []
         ),
+        RewardRefused: lambda request, error: refusal(
+            request,
+            422,
+            "The reward cannot be used as it is described.",
+            fields=[(f"spec.{path}" if path else "spec", text) for path, text in error.errors],
+        ),
+        DatasetRefused: _dataset_refused,
         ValidationError: lambda request, error: refusal(request, 422, " ".join(error.messages)),
         TransitionError: lambda request, error: refusal(request, 409, f"{str(error)[:1].upper()}{str(error)[1:]}."),
         BadBody: lambda request, error: refusal(request, 400, str(error)),
@@ -120,6 +129,12 @@ def install(api: NinjaAPI) -> None:
     }
     for kind, handler in handlers.items():
         api.add_exception_handler(kind, handler)
+
+
+def _dataset_refused(request: HttpRequest, error: DatasetRefused) -> HttpResponse:
+    problems = [item for item in error.report.problems if item.severity == "error"][:PROBLEMS_SHOWN]
+    fields = [("file", f"line {item.line}: {item.message}" if item.line else item.message) for item in problems]
+    return refusal(request, 422, error.message, fields=fields or [("file", error.message)])
 
 
 def _http_error(request: HttpRequest, error: HttpError) -> HttpResponse:
@@ -156,7 +171,8 @@ def _storage(request: HttpRequest, error: StorageError) -> HttpResponse:
     return refusal(request, 503, "Storage cannot do this at the moment; try again, or tell the people who run it.")
 
 
-def _unforeseen(request: HttpRequest, error: Exception) -> HttpResponse:
+def unforeseen(request: HttpRequest, error: Exception) -> HttpResponse:
+    """500 with a name under which the log has the whole story."""
     name = request_id(request)
     logger.error("request %s failed: %s %s", name, request.method, request.path, exc_info=error)
     return refusal(

@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db.models import Prefetch
 from django.http import Http404, HttpRequest
 from django.http.response import HttpResponseBase
-from ninja import Router
+from ninja import Router, Status
 from pydantic import Field
 
 from catalog.archive import CHUNK, download, plain_name, zip_stream
@@ -20,9 +20,10 @@ from gateway.rest.auth import caller
 from gateway.rest.errors import RestError
 from gateway.rest.paging import Cursor, Limit, page
 from gateway.rest.schemas import ModelOut, ModelVersionOut, Page, refusals
+from jobs.merging import merged_ask
 from trainers.storage import Storage, StorageError, StoredFile
 from workspaces import access
-from workspaces.models import User
+from workspaces.models import Role, User
 
 router = Router(tags=["models"])
 Format = Literal["adapter", "merged"]
@@ -62,12 +63,28 @@ def model_get(request: HttpRequest, model_id: UUID) -> dict[str, Any]:
     operation_id="model_version_get",
 )
 def model_version_get(request: HttpRequest, version_id: UUID) -> dict[str, Any]:
-    version = _version(caller(request), version_id)
-    merged = _files(version, "merged") if version.merged_uri else None
+    return _version_full(_version(caller(request), version_id))
+
+
+@router.post(
+    "/model-versions/{uuid:version_id}/merge",
+    response={202: ModelVersionOut, **refusals(403, 404)},
+    summary="Have the merged weights made; changes nothing when they are there or being made",
+    operation_id="model_version_merge",
+)
+def model_version_merge(request: HttpRequest, version_id: UUID) -> Status:
+    user = caller(request)
+    merged_ask(version=_version(user, version_id, Role.EDITOR), actor=user)
+    return Status(202, _version_full(_version(user, version_id)))
+
+
+def _version_full(version: ModelVersion) -> dict[str, Any]:
+    merged = _files(version, "merged") if _is_merged(version) else None
     return {
         **_version_brief(version),
         "name": version.model.name,
         "model": version.model,
+        "merged_error": version.merged_error,
         "formats": {"adapter": _format(_files(version, "adapter")), "merged": _format(merged) if merged else None},
     }
 
@@ -146,8 +163,12 @@ def _models(user: User) -> Any:
     return models_visible_to(user).prefetch_related(Prefetch("versions", queryset=versions))
 
 
-def _version(user: User, version_id: UUID) -> ModelVersion:
-    return access.get(model_versions_visible_to(user), version_id, user)
+def _version(user: User, version_id: UUID, need: Role = Role.VIEWER) -> ModelVersion:
+    return access.get(model_versions_visible_to(user), version_id, user, need)
+
+
+def _is_merged(version: ModelVersion) -> bool:
+    return version.merged == ModelVersion.Merged.READY
 
 
 def _folder(version: ModelVersion, format: str) -> str:
@@ -157,8 +178,8 @@ def _folder(version: ModelVersion, format: str) -> str:
 def _files(version: ModelVersion, format: str) -> list[StoredFile]:
     if format == "adapter":
         return cast("list[StoredFile]", version.checkpoint.files)
-    if not version.merged_uri:
-        raise RestError(409, "The merged weights of this version have not been made yet; its page makes them.")
+    if not _is_merged(version):
+        raise RestError(409, "The merged weights of this version are not there yet; POST …/merge has them made.")
     return Storage(settings.STORAGE_URL).read_manifest(version.merged_uri)
 
 
@@ -182,7 +203,7 @@ def _version_brief(version: ModelVersion) -> dict[str, Any]:
         "number": version.number,
         "base_model": version.base_model.name,
         "job": version.made_by_id if version.made_by_kind == "job" else None,
-        "merged": bool(version.merged_uri),
+        "merged": version.merged or "none",
         "evaluation": version.evaluation,
         "created_at": version.created_at,
     }

@@ -156,7 +156,7 @@ class ModelVersionBrief(Schema):
     number: int
     base_model: str
     job: UUID | None
-    merged: bool = Field(description="Whether the merged weights have been made.")
+    merged: str = Field(description="How the merged weights stand: none, making, ready or failed.")
     evaluation: dict[str, Any]
     created_at: datetime
 
@@ -175,6 +175,7 @@ class FormatsOut(Schema):
 class ModelVersionOut(ModelVersionBrief):
     name: str
     model: Named
+    merged_error: str = Field(description="Why the merged weights could not be made.")
     formats: FormatsOut
 
 

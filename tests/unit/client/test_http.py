@@ -264,7 +264,33 @@ def test_it_never_writes_into_a_folder_with_something_in_it(monkeypatch, tmp_pat
     assert (tmp_path / "mine").read_text() == "x"
 
 
-def test_a_merged_model_that_was_not_made_is_explained(monkeypatch, tmp_path):
-    server = files_server(FILE, whole(200, CONTENT))
-    with pytest.raises(DownloadError, match="no merged export yet"):
+def test_merged_weights_are_asked_for_waited_for_and_fetched(monkeypatch, tmp_path):
+    address = f"/model-versions/{version_with(FILE)['id']}"
+    ready = {**version_with(FILE), "merged": "ready"}
+    ready["formats"] = {**ready["formats"], "merged": {"size": FILE["size"], "files": [FILE]}}
+    making = {**version_with(FILE), "merged": "making"}
+    server = Server(
+        {
+            address: [httpx.Response(200, json=value) for value in (version_with(FILE), making, ready)],
+            f"{address}/merge": [httpx.Response(202, json=making)],
+            f"{address}/files/merged/{FILE['name']}": [whole(200, CONTENT)],
+        }
+    )
+    client = client_of(server, monkeypatch)
+    folder = client.models.download(version_with(FILE)["id"], tmp_path / "out", format="merged")
+    assert (folder / FILE["name"]).read_bytes() == CONTENT
+    assert len(client.naps) == 2
+
+
+def test_merged_weights_that_cannot_be_made_are_explained(monkeypatch, tmp_path):
+    address = f"/model-versions/{version_with(FILE)['id']}"
+    failed = {**version_with(FILE), "merged": "failed", "merged_error": "The cluster is away."}
+    server = Server(
+        {
+            address: [httpx.Response(200, json=version_with(FILE))],
+            f"{address}/merge": [httpx.Response(202, json=failed)],
+        }
+    )
+    with pytest.raises(DownloadError, match="The cluster is away"):
         client_of(server, monkeypatch).models.download(version_with(FILE)["id"], tmp_path / "out", format="merged")
+    assert list(tmp_path.iterdir()) == []
