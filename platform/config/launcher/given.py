@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
@@ -63,6 +64,8 @@ def broker(url: str) -> str:
 
 
 def ray(address: str) -> str:
+    if not re.fullmatch(r".+:\d{1,5}", address) or "://" in address:
+        raise Problem(f"RAY_ADDRESS must be the address of the cluster's head as HOST:PORT, not {address!r}.")
     try:
         count = alive_nodes(address)
     except Exception as error:

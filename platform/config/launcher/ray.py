@@ -88,7 +88,10 @@ class Ray:
 
 
 def alive_nodes(address: str) -> int:
-    """How many nodes of the Ray cluster at ``address`` are alive; raises when its head does not answer in a second."""
+    """How many nodes of the Ray cluster at ``address`` are alive; raises when its head does not answer soon."""
+    host, _, port = address.rpartition(":")
+    # Ray's own client would try for most of a minute where nobody listens.
+    socket.create_connection((host.strip("[]"), int(port)), timeout=2).close()
     # Imported late: Ray reads its part of the environment once, at import.
     from ray._raylet import GcsClient  # type: ignore[attr-defined]
     from ray.core.generated.gcs_pb2 import GcsNodeInfo  # type: ignore[attr-defined]

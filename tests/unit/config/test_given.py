@@ -43,6 +43,12 @@ def test_an_unknown_kind_of_storage_is_refused():
         given.storage("carrier-pigeon://coop")
 
 
+@pytest.mark.parametrize("address", ["auto", "ray://127.0.0.1:10001", "127.0.0.1", ":6379"])
+def test_an_address_that_names_no_head_of_a_cluster_is_refused(address):
+    with pytest.raises(Problem, match="RAY_ADDRESS must be .* HOST:PORT"):
+        given.ray(address)
+
+
 def test_every_given_part_is_listed_with_its_place():
     found = given.check({"STORAGE_URL": "file:///srv/tuneyard", "EMAIL_URL": "smtp+tls://u:p@mail.example.com:587"})
     assert found == [("storage", "/srv/tuneyard"), ("mail", "mail.example.com:587")]
