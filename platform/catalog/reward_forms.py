@@ -35,6 +35,8 @@ class ComponentForm(forms.Form):
     title: ClassVar[Any]
     icon: ClassVar[str]
     about: ClassVar[Any]
+    # Nearly every field has a default, so saying so at each would only be noise.
+    mark_optional = False
     use_required_attribute = False
 
     name = forms.CharField(

@@ -61,6 +61,8 @@ class Outcome:
 class TryForm(forms.Form):
     """Where the samples come from: the latest version of a dataset, or three texts."""
 
+    mark_optional = False
+
     source = forms.ChoiceField(label=gettext_lazy("Samples"), required=False)
     prompt = forms.CharField(
         label=gettext_lazy("Prompt"), required=False, max_length=20_000, widget=forms.Textarea(attrs={"rows": 2})

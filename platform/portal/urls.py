@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from django.urls import path
 
-from portal import models_pages, views
+from portal import merging_views, models_pages, views
+
+VERSION = "projects/<uuid:project_id>/models/<uuid:model_id>/v<int:number>"
 
 urlpatterns = [
     path("", views.home, name="home"),
     path("projects/<uuid:project_id>/", views.project_home, name="project-home"),
     path("projects/<uuid:project_id>/models/<uuid:model_id>/", models_pages.model_detail, name="model"),
+    path(f"{VERSION}/merged/", merging_views.merged_state, name="merged-state"),
+    path(f"{VERSION}/merged/make/", merging_views.merged_make, name="merged-make"),
+    path(f"{VERSION}/merged.zip", merging_views.merged_download, name="merged-download"),
 ]

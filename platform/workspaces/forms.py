@@ -89,6 +89,8 @@ EXPIRIES = {"30": 30, "90": 90, "365": 365}
 
 
 class TokenForm(forms.Form):
+    mark_optional = False
+
     name = forms.CharField(
         label=_("Name"), max_length=100, help_text=_("Where it will be used, such as “laptop” or “nightly job”.")
     )

@@ -39,7 +39,7 @@
   });
 
   const tryForm = document.querySelector("[data-try]");
-  const source = tryForm?.querySelector("select[name=source]");
+  const source = tryForm?.querySelector("select[name$=source]");
   const pasted = tryForm?.querySelector("[data-when-source]");
   function showSource() {
     if (source && pasted) pasted.hidden = source.value !== "";

@@ -17,13 +17,14 @@ from catalog import archive, selectors, services
 from catalog.forms import UploadForm
 from catalog.models import Dataset, DatasetVersion
 from catalog.previews import preview_rows
+from catalog.problems import grouped
 from trainers.storage import Storage, StorageError
 from workspaces import access
 from workspaces.errors import Refused
 from workspaces.models import Project, Role
 from workspaces.scope import ProjectRequest, in_project
 
-PROBLEMS_SHOWN = 50
+PROBLEMS_SHOWN = 30
 
 
 @require_safe
@@ -44,7 +45,7 @@ def dataset_detail(request: ProjectRequest, project: Project, dataset_id: UUID) 
     version = next((v for v in versions if str(v.number) == wanted), versions[0] if versions else None)
     if version is None:
         raise Http404
-    problems = version.report.get("problems", [])
+    problems = grouped(version.report.get("problems", []))
     shown = problems if request.GET.get("problems") == "all" else problems[:PROBLEMS_SHOWN]
     context = {
         "dataset": dataset,
@@ -81,7 +82,9 @@ def dataset_upload(request: ProjectRequest, project: Project) -> HttpResponse:
         else:
             url = reverse("dataset", args=[project.pk, version.dataset_id])
             return JsonResponse({"url": url}, status=201) if scripted else redirect(url)
-    context = {"form": form, "refusal": refusal, "report": getattr(refusal, "report", None)}
+    report = getattr(refusal, "report", None)
+    problems = grouped([problem.model_dump() for problem in report.problems])[:PROBLEMS_SHOWN] if report else []
+    context = {"form": form, "refusal": refusal, "report": report, "problems": problems}
     if scripted:
         html = render_to_string("catalog/upload_refused.html", context, request)
         return JsonResponse({"html": html}, status=422)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from django import template
 from django.template import Context
@@ -15,6 +15,7 @@ from django.utils.translation import gettext_lazy as _
 
 from workspaces import selectors
 from workspaces.models import Project
+from workspaces.scope import PROJECT_COOKIE
 
 register = template.Library()
 
@@ -39,10 +40,21 @@ class Link:
 def rail_links(context: Context) -> list[Link]:
     """The pages of the project that the request is in, or only home outside of one."""
     request = context["request"]
-    project: Project | None = getattr(request, "project", None)
+    project = frame_project(context)
     if project is None:
         return _links(request.path, [("home", (), "home", _("Home"))])
     return _links(request.path, [(name, (project.pk,), icon, label) for name, icon, label in SECTIONS])
+
+
+@register.simple_tag(takes_context=True)
+def frame_project(context: Context) -> Project | None:
+    """The project that the request is in; outside of any, the one of last time, so that the way back is there."""
+    request = context["request"]
+    if hasattr(request, "project"):
+        return cast("Project", request.project)
+    last = request.COOKIES.get(PROJECT_COOKIE)
+    projects = (project for team in my_workspaces(context) for project in team.projects.all())
+    return next((project for project in projects if str(project.pk) == last), None)
 
 
 @register.simple_tag(takes_context=True)
@@ -66,8 +78,10 @@ def _links(path: str, wanted: list[tuple[str, tuple[Any, ...], str, Any]]) -> li
 @register.simple_tag(takes_context=True)
 def my_workspaces(context: Context) -> list[Any]:
     """The teams in the switcher, each with its projects."""
-    user = getattr(context.get("request"), "user", None)
-    return list(selectors.workspaces_of(user)) if user is not None and user.is_authenticated else []
+    request = context["request"]
+    if not hasattr(request, "frame_workspaces"):
+        request.frame_workspaces = list(selectors.workspaces_of(request.user)) if request.user.is_authenticated else []
+    return cast("list[Any]", request.frame_workspaces)
 
 
 @register.simple_tag

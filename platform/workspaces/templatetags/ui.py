@@ -82,6 +82,7 @@ def field(bound: BoundField, help: str = "", unit: str = "") -> dict[str, Any]:
         "control": control(bound),
         "help": bound.help_text,
         "unit": unit,
+        "mark_optional": getattr(bound.form, "mark_optional", True),
         "is_check": isinstance(bound.field.widget, CheckboxInput),
         "is_group": isinstance(bound.field.widget, RadioSelect),
     }
