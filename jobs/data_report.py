@@ -1,13 +1,16 @@
-"""What the form shows of a dataset version: its columns, its check, its first prompts."""
+"""What the form shows, and asks, of a dataset version: its columns, its check, its first prompts."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from catalog.models import DatasetVersion
+from catalog.previews import column_of, columns_by_hand, preview_rows
 
-PROBLEMS = 5
+PARTS = ("prompt", "answer", "messages", "system")
+PROBLEMS = 4
 PROMPTS = 3
 
 
@@ -18,6 +21,7 @@ class ReportSummary:
     rows: int
     usable: int
     problems: list[str]
+    notes: list[str]
 
     @property
     def bad(self) -> int:
@@ -25,7 +29,7 @@ class ReportSummary:
 
     @property
     def further(self) -> int:
-        return max(0, self.bad - len(self.problems)) if self.problems else 0
+        return max(0, self.bad - len(self.problems))
 
 
 def dataset_label(version: DatasetVersion) -> str:
@@ -33,23 +37,53 @@ def dataset_label(version: DatasetVersion) -> str:
 
 
 def report_summary(version: DatasetVersion) -> ReportSummary:
-    problems = [
-        f"Line {problem.get('line')}: {problem.get('message')}" for problem in version.report.get("problems", [])
-    ]
-    return ReportSummary(version.rows, version.usable_rows, problems[:PROBLEMS])
+    errors = [row for row in version.report.get("problems", []) if row["severity"] == "error"]
+    problems = [f"Line {row['line']:,}: {row['message']}" if row["line"] else row["message"] for row in errors]
+    return ReportSummary(version.rows, version.usable_rows, problems[:PROBLEMS], version.report.get("notes", []))
 
 
 def prompts_of(version: DatasetVersion) -> list[str]:
     """The first prompts, as the check of the data read them."""
-    return [str(prompt) for prompt in version.report.get("prompts", [])[:PROMPTS]]
+    return [row.prompt for row in preview_rows(version)[:PROMPTS]]
+
+
+def column_names(version: DatasetVersion | None) -> list[str]:
+    return [column["name"] for column in version.report.get("columns", [])] if version else []
 
 
 def column_options(version: DatasetVersion | None, part: str, chosen: Any) -> list[tuple[str, str]]:
     """The columns to choose from for a part (prompt, answer ...); the first leaves the choice to the platform."""
-    report = version.report if version else {}
-    found = (report.get("mapping") or {}).get(part)
+    found = column_of(version, part) if version and part not in columns_by_hand(version) else None
     first = f"Found by itself: {found}" if found else "Found by itself, if there is one"
-    names = [str(name) for name in report.get("columns", [])]
+    names = column_names(version)
     if chosen and chosen not in names:
         names.append(str(chosen))
     return [("", first), *((name, name) for name in names)]
+
+
+def chosen_column(version: DatasetVersion | None, part: str, typed: str, *, dataset_changed: bool) -> str:
+    """The column to show for a part. Another dataset begins with its own choice; what was typed stays if it fits."""
+    if not dataset_changed or version is None:
+        return typed
+    if typed and typed in column_names(version):
+        return typed
+    return columns_by_hand(version).get(part, "")
+
+
+def data_errors(version: DatasetVersion, value: Callable[[str], Any]) -> Iterator[tuple[str, str]]:
+    """``(path, message)`` of what would end the job at once. ``value(path)`` is what the form holds.
+
+    The check of the file speaks of the columns it used; for others it says nothing.
+    """
+    checked = all(value(f"data.columns.{part}") in ("", column_of(version, part)) for part in PARTS)
+    if not checked or not version.report:
+        return
+    bad, allowed = version.rows - version.usable_rows, value("data.max_bad_rows") or "0"
+    if bad and allowed.isdecimal() and int(allowed) < bad:
+        yield (
+            "data.max_bad_rows",
+            f"{bad:,} of {version.rows:,} rows cannot be used. Write {bad} here to leave them out, "
+            "or correct the file and upload it again.",
+        )
+    if value("recipe") == "sft" and not version.report.get("with_answer"):
+        yield "data.source", "No row of this dataset has an answer to imitate; choose another, or learn from a reward."

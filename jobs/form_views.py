@@ -8,6 +8,7 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST
 
+from catalog.previews import columns_by_hand
 from jobs.data_report import prompts_of, report_summary
 from jobs.estimate import estimate_job
 from jobs.form_values import values_of
@@ -77,7 +78,7 @@ def preview(form: JobForm) -> dict[str, Any]:
     if checked.task is not None and dataset is not None and base is not None:
         estimate = estimate_job(task=checked.task, base=base, rows=dataset.usable_rows)
         card |= {"estimate": estimate, "task": checked.task}
-        card["risks"] = risks_of(checked.task, dataset.usable_rows, estimate)
+        card["risks"] = risks_of(checked.task, dataset.usable_rows, dataset.report, estimate)
     return card
 
 
@@ -115,6 +116,7 @@ def _initial(request: ProjectRequest, project: Project) -> dict[str, Any]:
     chosen = next((row for row in datasets if str(row.pk) == wanted), datasets[0] if len(datasets) == 1 else None)
     if chosen is not None:
         initial["data.source"] = chosen.source
+        initial |= {f"data.columns.{part}": name for part, name in columns_by_hand(chosen).items()}
     wanted = request.GET.get("reward", "")
     reward = next((row for row in rewards if str(row.pk) == wanted), rewards[0] if len(rewards) == 1 else None)
     if reward is not None:

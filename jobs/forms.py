@@ -11,7 +11,7 @@ from typing import Any
 from django import forms
 
 from catalog.models import BaseModel, DatasetVersion, RewardVersion
-from jobs.data_report import column_options, dataset_label
+from jobs.data_report import chosen_column, column_options, data_errors, dataset_label
 from jobs.form_values import default_values, raw_spec
 from jobs.sizes import BY_KEY, GOVERNED, SIZES
 from jobs.spec_fields import SpecField, spec_fields
@@ -49,6 +49,7 @@ BASIC = frozenset(
         "name", "recipe", "model.base",
         "data.source", "data.system_prompt",
         "data.columns.prompt", "data.columns.answer", "data.columns.messages", "data.columns.system",
+        "data.max_bad_rows",
         "resources.tier", "budget.amount", "budget.minutes",
     }
 )  # fmt: skip
@@ -129,6 +130,13 @@ class JobForm(forms.Form):
         """What a field holds now: what the size dial sets, else as sent, else as first shown."""
         if path in GOVERNED and (size := BY_KEY.get(self.value("size"))):
             return str(size.values[path])
+        value = self._held(path)
+        if path.startswith("data.columns."):
+            changed = self.is_bound and self._held("columns_of") != self._held("data.source")
+            return chosen_column(self.dataset, path.rpartition(".")[2], value, dataset_changed=changed)
+        return value
+
+    def _held(self, path: str) -> Any:
         if not self.is_bound:
             value = self.initial.get(path, "")
             return value if isinstance(value, bool) else str(value)
@@ -148,6 +156,8 @@ class JobForm(forms.Form):
             reward = None
         if values["data.source"] and self.dataset is None:
             self.add_error("data.source", "This project has no such dataset; choose one from the list.")
+        for path, message in data_errors(self.dataset, values.__getitem__) if self.dataset else ():
+            self.add_error(path, message)
         try:
             self.task = parse_spec(raw_spec(values, reward))
         except SpecError as error:

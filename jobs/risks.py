@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from jobs.estimate import Estimate, Work
 from trainers.spec import TaskSpec
 
@@ -12,10 +14,35 @@ LONG_ON_CPU = 256
 SMALL_GROUP = 4
 
 
-def risks_of(task: TaskSpec, rows: int, estimate: Estimate) -> list[str]:
-    """What a person should know before starting, the gravest first. ``rows`` is the number of usable rows."""
+COMPARE_WITH_ANSWER = frozenset({"exact", "numeric"})
+
+
+def risks_of(task: TaskSpec, rows: int, report: dict[str, Any], estimate: Estimate) -> list[str]:
+    """What a person should know before starting, the gravest first.
+
+    ``rows`` is the number of usable rows, ``report`` the check of the dataset as it is stored.
+    """
     work = estimate.work
-    return [*_about_data(task, rows, work), *_about_learning(task, work), *_about_cost(task, estimate)]
+    return [
+        *_about_reward(task, rows, report),
+        *_about_data(task, rows, work),
+        *_about_learning(task, work),
+        *_about_cost(task, estimate),
+    ]
+
+
+def _about_reward(task: TaskSpec, rows: int, report: dict[str, Any]) -> list[str]:
+    kinds = {component.kind for component in task.reward.components} if task.reward else set()
+    if "with_answer" not in report or not kinds & COMPARE_WITH_ANSWER:
+        return []
+    if not report["with_answer"]:
+        return ["The reward compares with an answer, and no row has one: every completion would get the same."]
+    numbers = report.get("numeric_answers", 0)
+    if "numeric" in kinds and not numbers:
+        return ["The reward looks for a number in the answer, and no answer holds one."]
+    if "numeric" in kinds and numbers * 2 < rows:
+        return [f"The reward looks for a number in the answer; only {numbers:,} of {rows:,} rows have one there."]
+    return []
 
 
 def _about_data(task: TaskSpec, rows: int, work: Work) -> list[str]:
@@ -31,8 +58,6 @@ def _about_data(task: TaskSpec, rows: int, work: Work) -> list[str]:
         found.append(f"Each row is used about {passes:.0f} times; with so few rows the model may learn them by heart.")
     if task.evaluation.prompts == 0:
         found.append("Evaluation is off: there will be no before and after to tell whether it helped.")
-    if task.data.max_bad_rows:
-        found.append(f"Up to {task.data.max_bad_rows} unusable rows are left out instead of stopping the job.")
     return found
 
 

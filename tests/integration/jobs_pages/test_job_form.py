@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from datetime import timedelta
@@ -12,11 +13,12 @@ from django.urls import reverse
 from django.utils import timezone
 from jobs_pages_rows import run_job
 
+from catalog.services import dataset_upload
 from compute.models import Request
 from jobs.forms import JobForm
 from jobs.models import Job
 from jobs.spec_fields import spec_fields
-from trainers.spec import parse_spec
+from trainers.spec import Columns, parse_spec
 
 pytestmark = pytest.mark.django_db
 
@@ -167,6 +169,8 @@ def test_a_copy_is_the_same_task(as_alice, address, project, reward, alice):
         "seed": 42,
     }
     job = factories.job(project, alice, **spec)
+    job.spec["data"]["columns"]["prompt"] = "question"
+    job.save()
     page = as_alice.get(f"{address}?copy={job.pk}")
     form = page.context["form"]
     body = {name: form.value(name) for name in form.fields}
@@ -262,3 +266,59 @@ def test_the_spec_of_the_form_is_what_is_stored(as_alice, address, project):
     as_alice.post(address, sent(project))
     stored = Job.objects.get().spec
     assert parse_spec(stored).model_dump(mode="json") == stored
+
+
+class TestData:
+    """What the check of the file has found is asked about before the job starts, not after."""
+
+    @pytest.fixture
+    def uploaded(self, project, alice, tmp_path, settings):
+        """A file with other column names, Chinese text and bad rows, uploaded as the page does it."""
+        settings.STORAGE_URL = f"file://{tmp_path}"
+        rows = [
+            json.dumps({"题目": f"{n} 加 {n} 等于多少？", "答案": str(2 * n)}, ensure_ascii=False) for n in range(30)
+        ]
+        rows[4] = '{"题目": "坏'
+        rows[9] = '{"题目": ""}'
+        return dataset_upload(
+            project=project,
+            name="算术",
+            file=io.BytesIO("\n".join(rows).encode()),
+            file_name="算术.jsonl",
+            actor=alice,
+            columns=Columns(prompt="题目", answer="答案"),
+        )
+
+    def test_bad_rows_are_told_by_line_and_must_be_accepted(self, as_alice, address, project, uploaded):
+        body = sent(project, **{"data.source": uploaded.source})
+        answer = as_alice.post(address, body)
+        assert answer.status_code == 422
+        page = answer.content.decode()
+        assert "2 of 30 rows cannot be used. Write 2 here to leave them out" in page
+        assert "Line 5:" in page and "Line 10:" in page
+        assert as_alice.post(address, body | {"data.max_bad_rows": "2"}).status_code == 302
+
+    def test_columns_chosen_at_the_upload_are_the_jobs_own(self, as_alice, address, project, uploaded):
+        as_alice.post(address, sent(project, **{"data.source": uploaded.source, "data.max_bad_rows": "2"}))
+        assert Job.objects.get().spec["data"]["columns"] == {
+            "prompt": "题目", "answer": "答案", "messages": None, "system": None,
+        }  # fmt: skip
+
+    def test_the_card_shows_the_first_prompts(self, as_alice, address, project, uploaded):
+        body = sent(project, **{"data.source": uploaded.source})
+        page = as_alice.post(reverse("job-preview", args=[project.pk]), body).content.decode()
+        assert "0 加 0 等于多少？" in page
+
+    def test_nothing_to_imitate_is_said_beside_the_dataset(self, as_alice, address, project, version):
+        version.report = {"with_answer": 0, "columns": [], "problems": []}
+        version.usable_rows = version.rows
+        version.save()
+        page = as_alice.post(address, sent(project, recipe="sft")).content.decode()
+        assert "No row of this dataset has an answer to imitate" in page
+
+    def test_a_reward_without_answers_to_compare_with_is_a_risk(self, as_alice, address, project, version):
+        version.report = {"with_answer": 0, "columns": [], "problems": []}
+        version.usable_rows = version.rows
+        version.save()
+        page = as_alice.post(reverse("job-preview", args=[project.pk]), sent(project)).content.decode()
+        assert "every completion would get the same" in page
