@@ -267,38 +267,45 @@ def read_local(path: Path, after: int = 0) -> Iterator[Event]:
         raise JournalError(explain(error, "the journal", str(file_path)).message) from error
     with file:
         for seq, line in enumerate(file, start=1):
-            if not _is_event(line, seq):
+            if not (_looks_whole(line, seq) and (event := _decoded(line))):
                 return
             if seq > after:
-                yield events.decode(line)
+                yield event
 
 
 def _recover(file: int) -> tuple[int, int, array[int]]:
     """Last whole event, its end, and the index of a file; what follows (a torn line after a crash) is cut off."""
     seq = offset = 0
     index: array[int] = array("Q")
+    last = b""
     size = os.fstat(file).st_size
     for line in _file_lines(file, 0, size, 0):
-        if not _is_event(line, seq + 1):
+        if not _looks_whole(line, seq + 1):
             break
         if seq % INDEX_STRIDE == 0:
             index.append(offset)
         seq += 1
         offset += len(line)
+        last = line
+    if last and not _decoded(last):  # only the end can be torn, so only it is worth the time
+        seq -= 1
+        offset -= len(last)
+        del index[-(-seq // INDEX_STRIDE) :]
     if offset < size:
         os.ftruncate(file, offset)
         os.fsync(file)
     return seq, offset, index
 
 
-def _is_event(line: bytes, seq: int) -> bool:
-    if not (line.endswith(b"}\n") and line.startswith(b'{"seq":%d,' % seq)):
-        return False
+def _looks_whole(line: bytes, seq: int) -> bool:
+    return line.endswith(b"}\n") and line.startswith(b'{"seq":%d,' % seq) and b"\0" not in line
+
+
+def _decoded(line: bytes) -> Event | None:
     try:
-        events.decode(line)
+        return events.decode(line)
     except ValueError:
-        return False
-    return True
+        return None
 
 
 def _bounded(lines: Iterator[bytes], limit: int, max_bytes: int) -> list[bytes]:

@@ -46,6 +46,7 @@ class DriverStatus(TypedDict):
     shipped_seq: int
     shipped: bool
     journal_error: str | None
+    shipping_error: str | None
     alive_at: float
     pid: int
     node_id: str

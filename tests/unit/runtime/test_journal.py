@@ -119,6 +119,22 @@ def test_a_page_is_bounded_by_bytes_but_never_empty(tmp_path: Path) -> None:
     journal.close()
 
 
+@pytest.mark.parametrize("torn", [b'{"seq":129,"t":1.0,"kind":"log"', b'{"seq":129,"t":1.0,"kind":"l}\n', b"\0" * 500])
+def test_a_torn_end_is_cut_where_the_index_begins_anew(tmp_path: Path, torn: bytes) -> None:
+    journal = Journal(tmp_path)
+    for step in range(128):
+        _metric(journal, step)
+    journal.close()
+    with (tmp_path / "journal.jsonl").open("ab") as file:
+        file.write(torn)
+    again = Journal(tmp_path)
+    assert again.last_seq == 128
+    for step in range(128, 140):
+        _metric(again, step)
+    again.close()
+    assert [e["step"] for e in _everything(again, limit=9)] == list(range(140))
+
+
 def test_numbering_goes_on_after_a_torn_last_line(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     for step in range(130):
