@@ -71,13 +71,23 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _common(parser: argparse.ArgumentParser, run: str, *, project: bool = True, json: bool = True) -> None:
+def _common(
+    parser: argparse.ArgumentParser, run: str, *, project: bool = True, json: bool = True, nested: bool = False
+) -> None:
+    """The options of almost every command; a nested one leaves alone what was said before its name."""
     parser.set_defaults(run=f"tuneyard.cli.{run}")
-    parser.add_argument("--url", help="address of the server (else TUNEYARD_URL, else the saved one)")
+    left_out: Any = argparse.SUPPRESS if nested else None
+    parser.add_argument("--url", default=left_out, help="address of the server (else TUNEYARD_URL, else the saved one)")
     if project:
-        parser.add_argument("--project", help="name or id of the project (else TUNEYARD_PROJECT, else the saved one)")
+        parser.add_argument(
+            "--project",
+            default=left_out,
+            help="name or id of the project (else TUNEYARD_PROJECT, else the saved one)",
+        )
     if json:
-        parser.add_argument("--json", action="store_true", help="print JSON for programs")
+        parser.add_argument(
+            "--json", action="store_true", default=left_out if nested else False, help="print JSON for programs"
+        )
 
 
 def _login(parser: argparse.ArgumentParser) -> None:
@@ -101,7 +111,7 @@ def _projects(parser: argparse.ArgumentParser) -> None:
     create = actions.add_parser("create", help="make a project")
     create.add_argument("name")
     create.add_argument("--description", default="")
-    create.set_defaults(run="tuneyard.cli.account:create_project")
+    _common(create, "account:create_project", project=False, nested=True)
 
 
 def _datasets(parser: argparse.ArgumentParser) -> None:
@@ -110,7 +120,7 @@ def _datasets(parser: argparse.ArgumentParser) -> None:
     upload = actions.add_parser("upload", help="register a file of rows (JSON, JSONL, CSV)")
     upload.add_argument("file")
     upload.add_argument("--name", help="name of the dataset (else the file's)")
-    upload.set_defaults(run="tuneyard.cli.catalog:upload")
+    _common(upload, "catalog:upload", nested=True)
 
 
 def _rewards(parser: argparse.ArgumentParser) -> None:
@@ -124,7 +134,7 @@ def _models(parser: argparse.ArgumentParser) -> None:
     download.add_argument("model", help="NAME, NAME@NUMBER, or the id of a version")
     download.add_argument("--format", choices=["adapter", "merged"], default="adapter", help="adapter (PEFT) or merged")
     download.add_argument("--to", metavar="FOLDER", help="folder to make (else named after the model)")
-    download.set_defaults(run="tuneyard.cli.catalog:download")
+    _common(download, "catalog:download", nested=True)
 
 
 def _submit(parser: argparse.ArgumentParser) -> None:

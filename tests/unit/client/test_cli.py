@@ -146,6 +146,19 @@ def test_a_command_of_another_package_gets_the_rest_of_the_line(monkeypatch, cap
     assert "doctor" in cli.build_parser().format_help()
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["datasets", "--project", "Sums", "--json", "upload", "a.json"],
+        ["datasets", "upload", "a.json", "--project", "Sums", "--json"],
+    ],
+)
+def test_common_options_may_stand_before_or_behind_an_action(words):
+    arguments = cli.build_parser().parse_args(words)
+    assert (arguments.project, arguments.json, arguments.file) == ("Sums", True, "a.json")
+    assert (arguments.run, arguments.url) == ("tuneyard.cli.catalog:upload", None)
+
+
 def test_unknown_commands_are_refused_with_the_known_ones(capsys):
     with pytest.raises(SystemExit) as caught:
         cli.main(["sumbit"])
