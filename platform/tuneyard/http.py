@@ -16,6 +16,7 @@ from tuneyard.settings import Connection, is_loopback
 
 API = "/api/v1"
 TRIES = 7
+TRIES_AFTER_FAILURE = 3
 LONGEST_PAUSE_S = 20.0
 REPEATABLE = frozenset({429, 500, 502, 503, 504})
 
@@ -112,7 +113,9 @@ class Http:
             except httpx.InvalidURL as error:
                 raise ConnectionFailed(f"{self.url} cannot be called: {error}.") from error
             refused_before_work = response.status_code == 429
-            if last or response.status_code not in REPEATABLE or not (repeat or refused_before_work):
+            # A failure inside the server is worth a second look; more of them would only keep a person waiting.
+            broken = response.status_code == 500 and attempt >= TRIES_AFTER_FAILURE - 1
+            if last or broken or response.status_code not in REPEATABLE or not (repeat or refused_before_work):
                 return response
             self._sleep(pause(attempt, response.headers.get("Retry-After", "")))
         raise AssertionError("unreachable")

@@ -31,6 +31,7 @@ CODES = {
     405: "method_not_allowed",
     409: "conflict",
     413: "too_large",
+    416: "out_of_range",
     422: "invalid",
     429: "rate_limited",
     500: "internal",
