@@ -13,7 +13,7 @@ MISSING = "–"
 def number(value: float | None, digits: int = 3) -> str:
     """A number with ``digits`` significant digits, thousands separated, scientific only where it must be.
 
-    ``1234567 → "1,234,567"``, ``0.03125 → "0.0313"``, ``2e-5 → "2e-5"``; None is a dash, NaN and infinities say so.
+    ``1234567 → "1,234,567"``, ``0.03141 → "0.0314"``, ``2e-5 → "2e-5"``; None is a dash, NaN and infinities say so.
     """
     if value is None:
         return MISSING

@@ -16,8 +16,6 @@ from playwright.sync_api import Browser, ConsoleMessage, Page
 # Playwright's own loop runs in this thread; Django would take that for a view that must not touch the database.
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
 
-WIDE, PHONE = (1440, 900), (390, 844)
-
 
 @pytest.fixture(scope="session")
 def browser_type_launch_args() -> dict[str, Any]:
@@ -51,10 +49,10 @@ class Visit:
 
 @pytest.fixture
 def visit(browser: Browser, live_server: Any, valkey: str) -> Iterator[Callable[..., Visit]]:
-    """``visit(user, theme="dark", size=PHONE)``: a window signed in as ``user`` (None: signed out)."""
+    """``visit(user, theme="dark", size=(390, 844))``: a window signed in as ``user`` (None: signed out)."""
     contexts = []
 
-    def start(user: Any, *, theme: str = "light", size: tuple[int, int] = WIDE) -> Visit:
+    def start(user: Any, *, theme: str = "light", size: tuple[int, int] = (1440, 900)) -> Visit:
         context = browser.new_context(
             viewport={"width": size[0], "height": size[1]},
             color_scheme="dark" if theme == "dark" else "light",

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import PASSWORD
-
+PASSWORD = "five words in one row"
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
 def test_a_person_signs_in_by_keyboard_and_out_again(visit: Any, alice: Any, project: Any):
+    alice.set_password(PASSWORD)
+    alice.save()
     window = visit(None)
     page = window.open(f"/projects/{project.pk}/rewards/")
     page.keyboard.type(alice.email)
