@@ -51,7 +51,7 @@ class Site:
         return Part(
             name="worker",
             command=(
-                *(sys.executable, "-m", "celery", "-A", "config", "worker", "-n", node, "-l", "INFO"),
+                *(sys.executable, "-m", "celery", "-A", "config", "worker", "-n", node, "-l", "WARNING"),
                 *("--pool", "prefork", "--concurrency", "2", "--without-gossip", "--without-mingle"),
             ),
             env=self.env,
@@ -65,7 +65,7 @@ class Site:
         began = time.time()
         return Part(
             name="beat",
-            command=(sys.executable, "-m", "celery", "-A", "config", "beat", "-l", "INFO", "-s", str(schedule)),
+            command=(sys.executable, "-m", "celery", "-A", "config", "beat", "-l", "WARNING", "-s", str(schedule)),
             env=self.env,
             needs=needs,
             probe=lambda: touched_since(schedule, began),
