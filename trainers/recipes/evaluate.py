@@ -84,11 +84,9 @@ class Evaluator:
         self.tokens += rollouts.tokens
         shown, greedy = _some(rollouts.groups), params.temperature == 0
         emit_rollouts(self.ctx, shown, step=step, phase=phase, greedy=greedy)
-        hidden = len(rollouts.flat) - sum(len(group) for group in shown)
-        if hidden:
-            text = (
-                f"Evaluation: {SHOWN} of {len(rollouts.flat)} completions are listed; all of them count in the figures."
-            )
+        count, whole = sum(len(group) for group in shown), len(rollouts.flat)
+        if count < whole:
+            text = f"Evaluation: {count} of {whole} completions are listed; all of them count in the figures."
             self.ctx.emit("log", step=step, level="info", text=text)
         return rollouts.flat
 
