@@ -132,7 +132,7 @@ class JobForm(forms.Form):
             return str(size.values[path])
         value = self._held(path)
         if path.startswith("data.columns."):
-            changed = self.is_bound and self._held("columns_of") != self._held("data.source")
+            changed = "columns_of" in self.data and self.data["columns_of"] != self._held("data.source")
             return chosen_column(self.dataset, path.rpartition(".")[2], value, dataset_changed=changed)
         return value
 

@@ -37,6 +37,7 @@ def sent(project, **changes):
         "data.source": form.datasets[0].source,
         "reward": str(form.rewards[0].pk),
         "model.base": "tiny-random-llama",
+        "columns_of": "",
     }
     values |= changes
     return {name: "on" if value is True else value for name, value in values.items() if value is not False}
