@@ -84,7 +84,9 @@ class NumericForm(ComponentForm):
     kind, title, icon = "numeric", _("The right number"), "numeric"
     about = _("1 when a number in the completion is the reference answer, else 0. “1,000” and “1000.0” are the same.")
     which = forms.ChoiceField(
-        label=_("Which number counts"), choices=[("last", _("the last one")), ("first", _("the first one"))]
+        label=_("Which number counts"),
+        choices=[("last", _("the last one")), ("first", _("the first one"))],
+        required=False,
     )
     tolerance = forms.FloatField(
         label=_("Tolerance"),

@@ -64,7 +64,8 @@ def dataset_detail(request: ProjectRequest, project: Project, dataset_id: UUID) 
 def dataset_upload(request: ProjectRequest, project: Project) -> HttpResponse:
     """Check and store a file. Scripts, which show the progress, get the address or the refusal as JSON."""
     scripted = request.headers.get("X-Requested-With") == "fetch"
-    form = UploadForm(request.POST or None, request.FILES or None, initial={"name": request.GET.get("name", "")})
+    sent = (request.POST, request.FILES) if request.method == "POST" else (None, None)
+    form = UploadForm(*sent, initial={"name": request.GET.get("name", "")})
     refusal: Refused | StorageError | None = None
     if request.method == "POST" and form.is_valid():
         data = form.cleaned_data
