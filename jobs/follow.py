@@ -21,21 +21,22 @@ logger = logging.getLogger(__name__)
 
 POLL_WAIT_S = 2.0
 POLL_LIMIT = 2000
+UNSTARTED_EVERY_S = 0.5
 # A grant whose dispatch has not brought up a driver after this long is dispatched again, or given up.
 DISPATCH_PATIENCE_S = 60.0
 
 
-def look(*, attempt_id: UUID, watcher: str) -> bool:
-    """Follow an attempt for one long poll; True when it has ended and needs no further look.
+def look(*, attempt_id: UUID, watcher: str) -> float | None:
+    """Follow an attempt for one long poll. Returns the seconds until the next look, None when it has ended.
 
     Raises ``jobs.supervision.Superseded`` when another supervisor has taken over.
     """
     attempt = attempt_watched(attempt_id=attempt_id, watcher=watcher, alive=False)
     if attempt.ended_at is not None:
-        return True
+        return None
     if attempt.report is not None:
         _wrap_up(attempt)
-        return True
+        return None
     launch.connect(settings.RAY_ADDRESS, settings.RAY_NAMESPACE)
     if attempt.started_at is None:
         return _look_at_unstarted(attempt)
@@ -51,18 +52,18 @@ def look(*, attempt_id: UUID, watcher: str) -> bool:
             _wrap_up(attempt)
         else:
             _end_lost(attempt, str(gone))
-        return True
+        return None
     attempt_watched(attempt_id=attempt_id, watcher=watcher, alive=True)
     if answer["events"]:
         journal_take(attempt_id=attempt_id, watcher=watcher, events=answer["events"])
     elif answer["journal_error"] and answer["state"] in TERMINAL_REPORTS:
         # It ended, and its last word could not be written down: nothing more will come.
         _end_lost(attempt, f"its journal could not be written ({answer['journal_error']})")
-        return True
-    return False
+        return None
+    return 0.0
 
 
-def _look_at_unstarted(attempt: Attempt) -> bool:
+def _look_at_unstarted(attempt: Attempt) -> float | None:
     """Between the claim of a grant and its driver. The dispatching task may still be at work, or may have died."""
     from jobs.dispatch import dispatch
 
@@ -71,10 +72,10 @@ def _look_at_unstarted(attempt: Attempt) -> bool:
         launch.kill_driver(attempt.driver)
         launch.remove_group(attempt.driver)
         attempt_not_started(attempt=attempt, why="It was cancelled before it started.")
-        return True
+        return None
     if waited > DISPATCH_PATIENCE_S:
         dispatch(attempt)
-    return False
+    return UNSTARTED_EVERY_S
 
 
 def _read_what_is_left(attempt: Attempt, watcher: str) -> None:

@@ -90,9 +90,11 @@ class Supervisor:
         failures = 0
         while True:
             try:
-                if await _thread(follow.look, attempt_id=attempt_id, watcher=self.name):
+                pause = await _thread(follow.look, attempt_id=attempt_id, watcher=self.name)
+                if pause is None:
                     return
                 failures = 0
+                await asyncio.sleep(pause)
             except Superseded:
                 return
             except Exception as error:
