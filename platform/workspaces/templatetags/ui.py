@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -18,11 +19,14 @@ from workspaces import formats
 
 register = template.Library()
 
-register.filter("number", formats.number)
-register.filter("percent", formats.percent)
-register.filter("size", formats.size)
-register.filter("parameters", formats.parameters)
-register.filter("clock", formats.duration)
+
+def _of_numbers(write: Callable[[Any], str]) -> Callable[[Any], str]:
+    """A filter that writes a dash for what is missing or no number: templates read JSON that others filled in."""
+    return lambda value: write(value if isinstance(value, int | float | Decimal) else None)
+
+
+for _name in ("number", "percent", "size", "parameters", "duration"):
+    register.filter("clock" if _name == "duration" else _name, _of_numbers(getattr(formats, _name)))
 
 
 @register.simple_tag
