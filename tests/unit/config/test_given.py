@@ -45,7 +45,7 @@ def test_an_unknown_kind_of_storage_is_refused():
 
 @pytest.mark.parametrize("address", ["auto", "ray://127.0.0.1:10001", "127.0.0.1", ":6379"])
 def test_an_address_that_names_no_head_of_a_cluster_is_refused(address):
-    with pytest.raises(Problem, match="RAY_ADDRESS must be .* HOST:PORT"):
+    with pytest.raises(Problem, match=r"RAY_ADDRESS must be .* HOST:PORT"):
         given.ray(address)
 
 
