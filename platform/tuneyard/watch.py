@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Union
@@ -104,7 +105,8 @@ def outcome(data: Mapping[str, Any]) -> list[str]:
         lines.append(f"  cost  {data['cost']['total']} {data['cost']['currency']}")
     if data.get("model_version"):
         model = data["model_version"]
-        lines.append(f"  model  tuneyard models download {model['name']}@{model['number']}")
+        name = shlex.quote(f"{model['name']}@{model['number']}")
+        lines.append(f"  model  tuneyard models download {name}")
     lines.append(f"  page  {data['url']}")
     return lines
 

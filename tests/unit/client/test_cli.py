@@ -193,13 +193,13 @@ def test_the_outcome_says_what_changed_and_where_the_model_is():
         "state": "succeeded",
         "result": {"before": {"accuracy": 0.25}, "after": {"accuracy": 0.9}},
         "cost": {"total": "0.012", "currency": "USD"},
-        "model_version": {"name": "Sums", "number": 2},
+        "model_version": {"name": "Sums to 9", "number": 2},
         "url": "http://server/jobs/2",
     }
     shown = "\n".join(outcome(job))
     assert "25.0 % → 90.0 %" in shown
     assert "0.012 USD" in shown
-    assert "tuneyard models download Sums@2" in shown
+    assert "tuneyard models download 'Sums to 9@2'" in shown
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(-3, "0 s"), (89, "89 s"), (600, "10 min"), (11_100, "3 h 5 min")])
