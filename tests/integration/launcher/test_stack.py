@@ -118,7 +118,7 @@ def launch(env: dict[str, str], output: Path) -> subprocess.Popen[bytes]:
     return launcher
 
 
-def test_parts_that_die_come_back_and_nothing_outlives_the_launcher(env, tmp_path):
+def test_parts_that_die_come_back_and_nothing_outlives_the_launcher(env, tmp_path, stack):
     home, output = tmp_path / "home", tmp_path / "up.out"
     launcher = launch(env, output)
     seen = set(processes_of(home))
@@ -149,6 +149,8 @@ def test_parts_that_die_come_back_and_nothing_outlives_the_launcher(env, tmp_pat
     assert not leftovers(home), "no process may outlive its launcher"
     assert not (home / "endpoints.json").exists()
     assert not (home / "run" / "runtime").exists()
+    assert httpx.get(f"{stack.url}/readyz").status_code == 200, "another installation beside it goes on"
+    assert stack.process.poll() is None
 
 
 def leftovers(home: Path) -> list[str]:
