@@ -54,7 +54,7 @@ def column_names(version: DatasetVersion | None) -> list[str]:
 def column_options(version: DatasetVersion | None, part: str, chosen: Any) -> list[tuple[str, str]]:
     """The columns to choose from for a part (prompt, answer ...); the first leaves the choice to the platform."""
     found = column_of(version, part) if version and part not in columns_by_hand(version) else None
-    first = f"Found by itself: {found}" if found else "Found by itself, if there is one"
+    first = f"Automatic: {found}" if found else "Automatic"
     names = column_names(version)
     if chosen and chosen not in names:
         names.append(str(chosen))

@@ -15,7 +15,7 @@ from jobs.data_report import chosen_column, column_options, data_errors, dataset
 from jobs.form_values import default_values, raw_spec
 from jobs.sizes import BY_KEY, GOVERNED, SIZES
 from jobs.spec_fields import SpecField, spec_fields
-from trainers.spec import SpecError, TaskSpec, parse_spec
+from trainers.spec import DEFAULT_MODEL, SpecError, TaskSpec, parse_spec
 from workspaces.formats import parameters
 from workspaces.models import Project
 
@@ -50,9 +50,11 @@ BASIC = frozenset(
         "data.source", "data.system_prompt",
         "data.columns.prompt", "data.columns.answer", "data.columns.messages", "data.columns.system",
         "data.max_bad_rows",
-        "resources.tier", "budget.amount", "budget.minutes",
+        "resources.tier",
     }
 )  # fmt: skip
+# Nothing acts on a budget yet, so none is offered; a copied job keeps the one it was submitted with.
+NOT_OFFERED = frozenset({"budget.amount", "budget.minutes"})
 
 
 def section_of(field: SpecField) -> str:
@@ -71,6 +73,7 @@ class JobForm(forms.Form):
         self.project = project
         kwargs["initial"] = {
             **default_values(),
+            "model.base": self._first_base_model(),
             "recipe": "grpo",
             "name": "",
             "size": "small",
@@ -85,6 +88,11 @@ class JobForm(forms.Form):
         for field in spec_fields():
             kind = forms.BooleanField if field.control == "switch" else forms.CharField
             self.fields[field.path] = kind(required=False, label=field.label)
+
+    def _first_base_model(self) -> str:
+        """The spec's default model where it is registered, else the smallest that is."""
+        names = [model.name for model in self.base_models]
+        return DEFAULT_MODEL if DEFAULT_MODEL in names else next(iter(names), "")
 
     # What there is to choose from.
 
@@ -242,17 +250,22 @@ class JobForm(forms.Form):
         """The open fields by path, dots as underscores so that a template can name them."""
         return {path.replace(".", "_"): self.shown(path) for path in BASIC}
 
+    @property
+    def kept(self) -> list[dict[str, Any]]:
+        """Fields that are sent along unseen."""
+        return [self.shown(path) for path in sorted(NOT_OFFERED)]
+
     @cached_property
     def advanced(self) -> dict[str, list[dict[str, Any]]]:
         """The folded fields by section, each a list of groups: ``{"title", "fields"}``."""
         found: dict[str, list[dict[str, Any]]] = {section: [] for section in SECTIONS}
         for field in spec_fields():
-            if field.path in BASIC:
+            if field.path in BASIC or field.path in NOT_OFFERED:
                 continue
             groups = found[section_of(field)]
             title = group_title(field)
             if not groups or groups[-1]["title"] != title:
-                groups.append({"title": title, "fields": [], "errors": 0, "changed": 0})
+                groups.append({"title": title, "fields": [], "errors": 0})
             shown = self.shown(field.path)
             groups[-1]["fields"].append(shown)
             groups[-1]["errors"] += bool(shown["errors"])

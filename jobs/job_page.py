@@ -8,6 +8,7 @@ from typing import Any
 from django.urls import reverse
 
 from billing.selectors import bill_of, cost_of
+from jobs.estimate import Estimate, estimate_job
 from jobs.form_values import values_of
 from jobs.forms import group_title
 from jobs.models import Job
@@ -61,10 +62,19 @@ def parts_context(job: Job) -> dict[str, Any]:
         "attempts": list(job.attempts.order_by("number")),
         "figures": _figures(job),
         "last_lines": log_tail(("job", job.pk), LOG_TAIL) if state == State.FAILED else [],
+        "estimate": _estimate(job) if state == State.QUEUED else None,
         "recipe": job.spec.get("recipe", ""),
         "loss": job.spec.get("loss", {}).get("name", ""),
         "rank": job.spec.get("model", {}).get("adapter", {}).get("rank"),
     }
+
+
+def _estimate(job: Job) -> Estimate | None:
+    try:
+        task = parse_spec(job.spec)
+    except SpecError:
+        return None
+    return estimate_job(task=task, base=job.base_model, rows=job.dataset_version.usable_rows)
 
 
 # What a result may hold, in the order in which it is told: key, label, whether it is a fraction.

@@ -92,6 +92,4 @@ def _about_cost(task: TaskSpec, estimate: Estimate) -> list[str]:
         )
     if estimate.price is None:
         found.append("The cluster has no such devices now; the job would wait until some join.")
-    if task.budget.amount is None and task.budget.minutes is None:
-        found.append("There is no budget: it runs until its last step, whatever that costs.")
     return found

@@ -52,6 +52,7 @@ LABELS = {
     "loss.name": "Loss",
     "budget.amount": "Budget",
     "budget.minutes": "Time limit",
+    "data.max_bad_rows": "Bad rows to leave out",
     "evaluation.source": "Dataset for evaluation",
     "evaluation.prompts": "Held-out prompts",
 }

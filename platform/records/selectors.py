@@ -92,7 +92,7 @@ def recent_points(subjects: list[Subject], keys: list[str], limit: int = 40) -> 
         select point.id, point.series_id, point.value
           from unnest(%s::bigint[]) as wanted(series_id)
          cross join lateral (
-               select id, series_id, value, step, attempt from records_metricpoint
+               select distinct on (step) id, series_id, value, step, attempt from records_metricpoint
                 where series_id = wanted.series_id
                 order by step desc, attempt desc limit %s) as point
          order by point.series_id, point.step, point.attempt

@@ -49,10 +49,14 @@ class Visit:
 
 @pytest.fixture
 def visit(browser: Browser, live_server: Any, valkey: str) -> Iterator[Callable[..., Visit]]:
-    """``visit(user, theme="dark", size=(390, 844))``: a window signed in as ``user`` (None: signed out)."""
+    """``visit(user, theme="dark", size=(390, 844))``: a window signed in as ``user`` (None: signed out).
+
+    ``url`` is another server than the tests' own.
+    """
     contexts = []
 
-    def start(user: Any, *, theme: str = "light", size: tuple[int, int] = (1440, 900)) -> Visit:
+    def start(user: Any, *, theme: str = "light", size: tuple[int, int] = (1440, 900), url: str = "") -> Visit:
+        url = url or live_server.url
         context = browser.new_context(
             viewport={"width": size[0], "height": size[1]},
             color_scheme="dark" if theme == "dark" else "light",
@@ -63,10 +67,10 @@ def visit(browser: Browser, live_server: Any, valkey: str) -> Iterator[Callable[
             client = Client()
             client.force_login(user)
             cookie = client.cookies[settings.SESSION_COOKIE_NAME].value
-            context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": cookie, "url": live_server.url}])
+            context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": cookie, "url": url}])
         page = context.new_page()
         page.set_default_timeout(10_000)
-        window = Visit(page, live_server.url)
+        window = Visit(page, url)
         page.on("console", window.note)
         page.on("pageerror", lambda error: window.problems.append(f"{page.url}: {error}"))
         return window

@@ -10,6 +10,20 @@ const FIRST = [
   "eval/accuracy", "eval/reward", "eval/loss",
 ];
 
+const NAMES = { kl: "KL to the base model", "completion_tokens": "completion length (tokens)" };
+const ENDINGS = [[/_per_s$/, " per second"], [/_s$/, " (s)"], [/_gb$/, " (GB)"]];
+
+/** A metric's name as a title; what a person named themselves (parts of their reward) stays as it is. */
+export function titleOf(key) {
+  const group = groupOf(key);
+  if (group === "other") return key;
+  const name = key.slice(key.indexOf("/") + 1);
+  if (group === "reward") return name;
+  if (name in NAMES) return NAMES[name];
+  const [ending, words] = ENDINGS.find(([pattern]) => pattern.test(name)) ?? [/$/, ""];
+  return name.replace(ending, words).replaceAll("_", " ");
+}
+
 /** Keys with `/` belong to the group before it. */
 export function groupOf(key) {
   const prefix = key.split("/", 1)[0];
@@ -54,7 +68,7 @@ class Card {
     this.element.className = "chart";
     this.element.dataset.key = key;
     this.title = document.createElement("h4");
-    this.title.textContent = groupOf(key) === "other" ? key : key.slice(key.indexOf("/") + 1).replaceAll("_", " ");
+    this.title.textContent = titleOf(key);
     this.title.title = key;
     this.value = document.createElement("span");
     this.value.className = "chart-value num";

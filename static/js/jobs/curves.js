@@ -15,13 +15,14 @@ export const X_AXES = {
  */
 export function smooth(values, weight) {
   if (weight <= 0) return values.slice();
-  let sum = 0;
+  let mean = 0;
   let norm = 0;
   return values.map((value) => {
     if (value === null) return null;
-    sum = sum * weight + (1 - weight) * value;
     norm = norm * weight + (1 - weight);
-    return sum / norm;
+    // Moved by the difference, so that a constant is not even rounded away from itself.
+    mean += (value - mean) * ((1 - weight) / norm);
+    return mean;
   });
 }
 

@@ -1,7 +1,7 @@
 // The job page: joins the feed with header, charts, log and rollouts.
 
 import { Charts, View } from "./charts.js";
-import { left, money, percent } from "./format.js";
+import { left, money, number, percent } from "./format.js";
 import { Feed } from "./live.js";
 import { LogView } from "./log.js";
 import { MetricStore } from "./store.js";
@@ -9,6 +9,11 @@ import { Strip } from "./strip.js";
 
 const tuneyard = window.tuneyard;
 const STALE_S = 60;
+
+function stepText(step, total) {
+  if (!total) return step ? `step ${step}` : "";
+  return step ? `step ${step} / ${total}` : `${number(total)} steps`;
+}
 
 class JobPage {
   constructor(config) {
@@ -102,7 +107,7 @@ class JobPage {
         if (element.textContent !== text) element.textContent = text;
       }
     };
-    set("step", job.total_steps ? `step ${job.step} / ${job.total_steps}` : job.step ? `step ${job.step}` : "");
+    set("step", stepText(job.step, job.total_steps));
     set("percent", job.fraction > 0 ? percent(job.fraction) : "");
     set("phase", job.terminal ? "" : job.phase);
     set("eta", job.terminal ? "" : left(job.eta_s ?? NaN));

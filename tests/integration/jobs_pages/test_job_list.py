@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
-from jobs_pages_rows import run_job, write_points
+from job_rows import run_job, write_points
 
 from jobs.listing import PAGE_SIZE, spark
 from jobs.models import Job

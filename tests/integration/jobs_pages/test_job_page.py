@@ -9,7 +9,7 @@ import factories
 import pytest
 from django.urls import reverse
 from django.utils import timezone
-from jobs_pages_rows import run_job, write_log, write_points, write_rollouts
+from job_rows import run_job, write_log, write_points, write_rollouts
 
 from compute.models import Request
 from jobs.models import Job
