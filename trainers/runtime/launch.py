@@ -232,7 +232,7 @@ def _why(text: str) -> str:
     lowered = text.lower()
     if "running low on memory" in lowered:
         return "The node ran out of memory and the driver was killed."
-    if "node" in lowered and ("node died" in lowered or "node is dead" in lowered or "raylet died" in lowered):
+    if "its node has died" in lowered or "node died" in lowered:
         return "The driver's node died."
     if "ray.kill" in lowered:
         return "The driver was ended."

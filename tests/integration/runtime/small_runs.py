@@ -49,11 +49,11 @@ class Bench:
         }
         return Launch.model_validate(values | changes)
 
-    def start(self, name: str, spec: dict[str, Any] | None = None, **changes: Any) -> Any:
+    def start(self, name: str, spec: dict[str, Any] | None = None, node_id: str = "", **changes: Any) -> Any:
         launch = self.launch(name, spec, **changes)
         self.started.append(launch.name)
-        node = next(node for node in runtime.cluster_nodes() if node.alive)
-        group = runtime.create_group(launch.name, [{"CPU": 1}], [node.id], 30)
+        node_id = node_id or next(node.id for node in runtime.cluster_nodes() if node.alive)
+        group = runtime.create_group(launch.name, [{"CPU": 1}], [node_id], 30)
         return runtime.start_driver(launch, group, {"CPU": 1})
 
     def end(self) -> None:
