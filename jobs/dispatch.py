@@ -72,6 +72,7 @@ def launch_of(attempt: Attempt, devices: list[int]) -> launch.Launch:
         cache_dir=str(settings.MODEL_CACHE),
         work_dir=str(settings.WORK_DIR),
         threads=len(devices) if request.device_kind == "cpu" else 1,
+        device=request.device_kind,
         gpu_indexes=tuple(devices) if request.device_kind == "gpu" else (),
     )
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import shutil
+from collections.abc import Iterator
 from uuid import UUID
 
 from django.conf import settings
@@ -13,6 +15,7 @@ from jobs.models import Attempt
 from jobs.states import State
 from jobs.supervision import TERMINAL_REPORTS, attempt_watched, journal_take
 from trainers.runtime import launch
+from trainers.runtime.events import Event
 from trainers.runtime.journal import JournalError, read_local
 from trainers.runtime.segments import read_segments
 from trainers.storage import Storage, StorageError
@@ -88,12 +91,27 @@ def _read_what_is_left(attempt: Attempt, watcher: str) -> None:
         lambda after: read_local(folder, after),
     ):
         try:
-            events = list(read(after))
+            for events in batched(read(after), POLL_LIMIT):
+                after = journal_take(attempt_id=attempt.pk, watcher=watcher, events=events)
         except (JournalError, StorageError) as error:
-            logger.warning("could not read what is left of attempt %s: %s", attempt.pk, error)
-            continue
-        if events:
-            after = journal_take(attempt_id=attempt.pk, watcher=watcher, events=events)
+            logger.warning("could not read all that is left of attempt %s: %s", attempt.pk, error)
+
+
+def batched(events: Iterator[Event], size: int) -> Iterator[list[Event]]:
+    """Lists of up to ``size``; what came before an error is handed out before the error is."""
+    batch: list[Event] = []
+    try:
+        for event in events:
+            batch.append(event)
+            if len(batch) == size:
+                yield batch
+                batch = []
+    except (JournalError, StorageError):
+        if batch:
+            yield batch
+        raise
+    if batch:
+        yield batch
 
 
 def _end_lost(attempt: Attempt, why: str) -> None:
@@ -109,3 +127,5 @@ def _wrap_up(attempt: Attempt) -> None:
     launch.remove_group(attempt.driver)
     assert attempt.report is not None
     attempt_reported_end(attempt=attempt, report=attempt.report)
+    # Its journal is in the database and in storage; the copy on the driver's disk has done its work.
+    shutil.rmtree(launch.attempt_folder(settings.WORK_DIR, str(attempt.pk)), ignore_errors=True)
