@@ -1,4 +1,4 @@
-"""The algorithm side: engine, losses, recipes, data, rewards, and the runtime that runs them on Ray. Knows no Django."""
+"""The algorithm side: engine, losses, recipes, data, rewards, and the runtime that runs them on Ray; no Django here."""
 
 import os
 
