@@ -16,6 +16,7 @@ from tuneyard.jobs import JobHandle, ending
 
 Number = Union[int, float, str, None]
 LINE_EVERY_S = 5.0
+QUIET_LINE_EVERY_S = 60.0
 LEFT = "Stopped watching. The job goes on: `tuneyard watch {id}` shows it again, `tuneyard cancel {id}` stops it."
 
 
@@ -62,17 +63,18 @@ def _watch_live(job: JobHandle, console: Console) -> None:
 
 
 def _watch_lines(job: JobHandle, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
-    shown: tuple[Any, ...] = ()
-    last = float("-inf")
+    said: tuple[Any, ...] = ()
+    reason, step, last = "", -1, float("-inf")
     for now in job.changes():
         data = now.data
-        important = (data["state"], data["reason"])
-        if important == shown and clock() - last < LINE_EVERY_S:
+        what = (data["state"], data["reason"], data["phase"])
+        waited = clock() - last
+        if what == said and waited < (LINE_EVERY_S if data["step"] != step else QUIET_LINE_EVERY_S):
             continue
         parts = [data["state_label"], *facts(data)]
-        if data["reason"] and important != shown:
+        if data["reason"] and data["reason"] != reason:
             parts.append(data["reason"])
-        shown, last = important, clock()
+        said, reason, step, last = what, data["reason"], data["step"], clock()
         console.print("  ".join(parts), markup=False, highlight=False, soft_wrap=True)
 
 
