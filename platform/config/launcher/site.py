@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import http.client
 import os
+import signal
 import sys
 import time
 from collections.abc import Mapping
@@ -79,6 +80,8 @@ class Site:
             needs=(*needs, *self.ray),
             follows=self.ray,
             prepare=lambda: alive.unlink(missing_ok=True),
+            # Ray's core takes SIGTERM over in a process that connects, and ends it without a farewell.
+            stop_signal=signal.SIGINT,
             probe=lambda: touched_since(alive, time.time() - HEARTBEAT_FRESH_S),
         )
 
