@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+LINES_SHOWN = 5
+
 
 @dataclass(frozen=True)
 class ProblemGroup:
-    """``count`` equal problems, in the lines ``first`` to ``last`` (None: not about a line)."""
+    """``count`` equal problems; ``where`` are their lines as a person reads them, empty when it is not about lines."""
 
-    first: int | None
-    last: int | None
+    where: str
     count: int
     severity: str
     column: str | None
@@ -27,8 +28,7 @@ def grouped(problems: list[dict[str, Any]]) -> list[ProblemGroup]:
         lines = [problem["line"] for problem in same if problem["line"] is not None]
         found.append(
             ProblemGroup(
-                first=lines[0] if lines else None,
-                last=lines[-1] if lines else None,
+                where=_where(lines),
                 count=len(same),
                 severity=same[0]["severity"],
                 column=same[0]["column"],
@@ -37,3 +37,10 @@ def grouped(problems: list[dict[str, Any]]) -> list[ProblemGroup]:
             )
         )
     return found
+
+
+def _where(lines: list[int]) -> str:
+    if len(lines) > 2 and lines[-1] - lines[0] == len(lines) - 1:
+        return f"{lines[0]:,}–{lines[-1]:,}"
+    shown = ", ".join(f"{line:,}" for line in lines[:LINES_SHOWN])
+    return f"{shown} …" if len(lines) > LINES_SHOWN else shown

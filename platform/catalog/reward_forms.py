@@ -38,6 +38,8 @@ class ComponentForm(forms.Form):
     # Nearly every field has a default, so saying so at each would only be noise.
     mark_optional = False
     use_required_attribute = False
+    # Templates would call the class where the page lists the kinds.
+    do_not_call_in_templates = True
 
     name = forms.CharField(
         label=_("Name on charts"), required=False, help_text=_("Empty: its kind. Up to 60 characters, each one once.")
@@ -54,7 +56,9 @@ class ComponentForm(forms.Form):
         self, token: str, data: Mapping[str, Any] | None = None, spec: Mapping[str, Any] | None = None
     ) -> None:
         self.token = token
-        super().__init__(data, prefix=token, initial=dict(spec) if spec else None)
+        super().__init__(
+            data, prefix=token, initial={name: _shown(value) for name, value in spec.items()} if spec else None
+        )
 
     def as_spec(self) -> dict[str, Any]:
         """The component as the reward spec has it; what was left empty takes the spec's own default."""
@@ -200,6 +204,11 @@ class RewardEditor:
         name = steps[2] if len(steps) > 2 and steps[2] in component.fields else None
         if name is None or name not in component.errors:
             component.add_error(name, sentence(message))
+
+
+def _shown(value: Any) -> Any:
+    """A whole number is shown as one, though JSON made a float of it."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def sentence(message: str) -> str:

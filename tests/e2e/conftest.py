@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -11,18 +10,24 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.test import Client
-from playwright.sync_api import Browser, ConsoleMessage, Page
-
-# Playwright's own loop runs in this thread; Django would take that for a view that must not touch the database.
-os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
+from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
 
 
-@pytest.fixture(scope="session")
-def browser_type_launch_args() -> dict[str, Any]:
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """One browser for the tests of a module.
+
+    Not the plugin's: that keeps its event loop to the end of the session, and asynchronous tests could not run after
+    it. While the loop lives, Django would take this thread for a view that must not touch the database.
+    """
     path = shutil.which("chromium") or shutil.which("google-chrome")
     if path is None:
         pytest.skip("no Chromium on this machine")
-    return {"executable_path": path, "args": ["--no-sandbox", "--disable-dev-shm-usage"]}
+    with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
+        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        yield browser
+        browser.close()
 
 
 @dataclass
@@ -48,7 +53,7 @@ class Visit:
 
 
 @pytest.fixture
-def visit(browser: Browser, live_server: Any, valkey: str) -> Iterator[Callable[..., Visit]]:
+def visit(chromium: Browser, live_server: Any, valkey: str) -> Iterator[Callable[..., Visit]]:
     """``visit(user, theme="dark", size=(390, 844))``: a window signed in as ``user`` (None: signed out).
 
     ``url`` is another server than the tests' own.
@@ -57,7 +62,7 @@ def visit(browser: Browser, live_server: Any, valkey: str) -> Iterator[Callable[
 
     def start(user: Any, *, theme: str = "light", size: tuple[int, int] = (1440, 900), url: str = "") -> Visit:
         url = url or live_server.url
-        context = browser.new_context(
+        context = chromium.new_context(
             viewport={"width": size[0], "height": size[1]},
             color_scheme="dark" if theme == "dark" else "light",
             reduced_motion="reduce",

@@ -47,6 +47,7 @@ def dataset_detail(request: ProjectRequest, project: Project, dataset_id: UUID) 
         raise Http404
     problems = grouped(version.report.get("problems", []))
     shown = problems if request.GET.get("problems") == "all" else problems[:PROBLEMS_SHOWN]
+    lengths = version.report.get("lengths", {})
     context = {
         "dataset": dataset,
         "version": version,
@@ -55,6 +56,7 @@ def dataset_detail(request: ProjectRequest, project: Project, dataset_id: UUID) 
         "problems": shown,
         "more_problems": len(problems) - len(shown),
         "preview": preview_rows(version),
+        "lengths": [(part, lengths[part]) for part in ("prompt", "answer") if part in lengths],
     }
     return render(request, "catalog/dataset.html", context)
 
@@ -64,8 +66,12 @@ def dataset_detail(request: ProjectRequest, project: Project, dataset_id: UUID) 
 def dataset_upload(request: ProjectRequest, project: Project) -> HttpResponse:
     """Check and store a file. Scripts, which show the progress, get the address or the refusal as JSON."""
     scripted = request.headers.get("X-Requested-With") == "fetch"
-    sent = (request.POST, request.FILES) if request.method == "POST" else (None, None)
-    form = UploadForm(*sent, initial={"name": request.GET.get("name", "")})
+    posted = request.method == "POST"
+    form = UploadForm(
+        data=request.POST if posted else None,
+        files=request.FILES if posted else None,
+        initial={"name": request.GET.get("name", "")},
+    )
     refusal: Refused | StorageError | None = None
     if request.method == "POST" and form.is_valid():
         data = form.cleaned_data

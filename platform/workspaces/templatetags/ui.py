@@ -25,6 +25,7 @@ def _of_numbers(write: Callable[[Any], str]) -> Callable[[Any], str]:
     return lambda value: write(value if isinstance(value, int | float | Decimal) else None)
 
 
+register.filter("plain", _of_numbers(lambda value: formats.MISSING if value is None else f"{value:g}"))
 for _name in ("number", "percent", "size", "parameters", "duration"):
     register.filter("clock" if _name == "duration" else _name, _of_numbers(getattr(formats, _name)))
 

@@ -1,0 +1,46 @@
+"""axe finds nothing serious or critical on the pages of frame, catalog and home, in either theme."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import scenes
+from axe_playwright_python.sync_playwright import Axe
+from django.urls import reverse
+
+from workspaces.models import User
+from workspaces.tokens import token_create
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing_serious(visit: Any, alice: Any, project: Any, workspace: Any, theme: str):
+    User.objects.update(theme=theme)
+    scenes.fill_rewards(project, alice)
+    version = scenes.upload(project, alice, "Sums", scenes.nasty_rows())
+    done = next(job for job in scenes.fill_jobs(project, alice) if job.model_version)
+    token_create(user=alice, workspace=workspace, name="laptop")
+    reward = project.rewards.get(name="Format and answer")
+    names = ("project-home", "datasets", "dataset-upload", "rewards", "reward-new", "models")
+    paths = [
+        *(reverse(name, args=[project.pk]) for name in names),
+        reverse("dataset", args=[project.pk, version.dataset_id]),
+        reverse("reward", args=[project.pk, reward.pk]),
+        reverse("reward-edit", args=[project.pk, reward.pk]),
+        reverse("model", args=[project.pk, done.model_version.model_id]),
+        *(reverse(name) for name in ("settings", "password", "tokens")),
+        reverse("project-new", args=[workspace.pk]),
+    ]
+    found = []
+    for person, pages in ((alice, paths), (None, [reverse("sign-in")])):
+        window = visit(person, theme=theme)
+        for path in pages:
+            result = Axe().run(window.open(path))
+            found += [
+                f"{path}: {v['id']} ({v['impact']}): {[node['target'] for node in v['nodes']][:3]}"
+                for v in result.response["violations"]
+                if v["impact"] in ("serious", "critical")
+            ]
+    assert found == []
