@@ -86,7 +86,8 @@ DATABASES = {"default": env.db_url_config(_address("DATABASE_URL", "postgres://p
 # libpq's way to write a unix socket in an address; `manage.py dbshell` looks only at HOST.
 if _socket := DATABASES["default"].get("OPTIONS", {}).pop("host", ""):
     DATABASES["default"]["HOST"] = _socket
-DATABASES["default"].update(CONN_MAX_AGE=60, CONN_HEALTH_CHECKS=True)
+# Under ASGI each request has a thread of its own, and a connection kept open would outlive it.
+DATABASES["default"].update(CONN_MAX_AGE=0)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 REDIS_URL = _address("REDIS_URL", "redis://127.0.0.1:6379/0")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from typing import Any
 from uuid import UUID
 
@@ -60,14 +61,17 @@ def latest_values(subject: Subject) -> dict[str, dict[str, Any]]:
     }
 
 
-def series_of(subject: Subject) -> dict[str, list[list[Any]]]:
-    """All points of every metric, each step once: where attempts overlap, the later one holds.
+def series_of(subject: Subject, keys: Collection[str] | None = None) -> dict[str, list[list[Any]]]:
+    """All points of every metric (or of those named), each step once: where attempts overlap, the later one holds.
 
     ``{key: [[step, value, active_s, tokens], ...]}`` with real floats, in the order of steps.
     """
     found: dict[str, list[list[Any]]] = {}
+    series = Series.objects.filter(_rows(subject))
+    if keys is not None:
+        series = series.filter(key__in=keys)
     rows = (
-        MetricPoint.objects.filter(series__in=Series.objects.filter(_rows(subject)))
+        MetricPoint.objects.filter(series__in=series)
         .order_by("series_id", "step", "-attempt", "-seq")
         .distinct("series_id", "step")
         .values_list("series__key", "step", "value", "active_s", "tokens")

@@ -141,12 +141,11 @@ def job_metrics(
 ) -> dict[str, Any]:
     job = visible_job(caller(request), job_id)
     wanted = {part.strip() for part in names.split(",")} if names else None
-    series = series_of(("job", job.pk))
+    series = series_of(("job", job.pk), wanted)
     return {
         "metrics": {
             key: [[step, number(value), active_s, tokens] for step, value, active_s, tokens in points]
             for key, points in series.items()
-            if wanted is None or key in wanted
         }
     }
 
