@@ -10,6 +10,7 @@ from billing.models import Price
 from billing.selectors import current_price
 from catalog.models import BaseModel
 from compute.models import DeviceKind, Tier
+from compute.selectors import capacity
 from jobs.models import Job
 from jobs.placement import device_need
 from jobs.states import State
@@ -47,11 +48,14 @@ class Work:
 
 @dataclass(frozen=True)
 class Estimate:
+    """``largest`` is how many such devices the largest living node has; ``seconds`` a range, None when unknown."""
+
     work: Work
     device: DeviceKind
     devices: int
     tier: Tier
     price: Price | None
+    largest: int
     learned_from: int
     seconds: tuple[float, float] | None
 
@@ -118,6 +122,7 @@ def estimate_job(*, task: TaskSpec, base: BaseModel, rows: int) -> Estimate:
         devices=need.devices,
         tier=Tier(task.resources.tier),
         price=current_price(need.kind, task.resources.tier),
+        largest=capacity().get((need.kind, task.resources.tier), 0),
         learned_from=len(rates),
         seconds=_range(rates, work.units),
     )

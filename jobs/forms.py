@@ -262,13 +262,14 @@ class JobForm(forms.Form):
         for field in spec_fields():
             if field.path in BASIC or field.path in NOT_OFFERED:
                 continue
-            groups = found[section_of(field)]
-            title = group_title(field)
-            if not groups or groups[-1]["title"] != title:
-                groups.append({"title": title, "fields": [], "errors": 0})
+            groups, title = found[section_of(field)], group_title(field)
+            group = next((group for group in groups if group["title"] == title), None)
+            if group is None:
+                group = {"title": title, "fields": [], "errors": 0}
+                groups.append(group)
             shown = self.shown(field.path)
-            groups[-1]["fields"].append(shown)
-            groups[-1]["errors"] += bool(shown["errors"])
+            group["fields"].append(shown)
+            group["errors"] += bool(shown["errors"])
         return found
 
     @property

@@ -105,18 +105,15 @@ def _config_table(job: Job) -> list[dict[str, Any]]:
     except SpecError:
         return []
     values = values_of(task)
-    groups: list[dict[str, Any]] = []
+    groups: dict[str, list[dict[str, Any]]] = {}
     for field in spec_fields():
-        title = group_title(field) if "." in field.path else "Task"
-        if not groups or groups[-1]["title"] != title:
-            groups.append({"title": title, "rows": []})
         value = values[field.path]
         usual = bool(field.default) if field.control == "switch" else field.default_text
-        groups[-1]["rows"].append(
+        groups.setdefault(group_title(field) if "." in field.path else "Task", []).append(
             {
                 "field": field,
                 "value": format_value(value) if isinstance(value, bool) else value,
                 "changed": not field.required and value != usual,
             }
         )
-    return groups
+    return [{"title": title, "rows": rows} for title, rows in groups.items()]

@@ -90,6 +90,8 @@ def _about_cost(task: TaskSpec, estimate: Estimate) -> list[str]:
             "Spot devices may be taken away, and the work since the last checkpoint, "
             f"up to {task.checkpointing.every_minutes:g} minutes, be repeated."
         )
-    if estimate.price is None:
+    if not estimate.largest:
         found.append("The cluster has no such devices now; the job would wait until some join.")
+    elif estimate.devices > estimate.largest:
+        found.append(f"No node has {estimate.device_text}; the largest has {estimate.largest}. The job would wait.")
     return found

@@ -52,7 +52,12 @@ LABELS = {
     "loss.name": "Loss",
     "budget.amount": "Budget",
     "budget.minutes": "Time limit",
+    "data.limit": "Rows at most",
     "data.max_bad_rows": "Bad rows to leave out",
+    "evaluation.every_steps": "Evaluate every",
+    "checkpointing.every_steps": "Checkpoint every",
+    "checkpointing.every_minutes": "Checkpoint also every",
+    "checkpointing.keep": "Checkpoints kept",
     "evaluation.source": "Dataset for evaluation",
     "evaluation.prompts": "Held-out prompts",
 }
@@ -129,6 +134,8 @@ def _walk(model: type[BaseModel], prefix: str) -> Iterator[SpecField]:
 def _field(path: str, name: str, info: FieldInfo, kind: Any, nullable: bool) -> SpecField | None:
     choices: tuple[str, ...] = ()
     limits = _limits(info)
+    label = LABELS.get(path) or _label(name)
+    unit = _unit(name)
     if get_origin(kind) is Literal:
         choices = tuple(str(choice) for choice in get_args(kind))
         if len(choices) < 2:
@@ -144,7 +151,7 @@ def _field(path: str, name: str, info: FieldInfo, kind: Any, nullable: bool) -> 
         control = "long_text" if (limits.max_length or 0) > LONG_TEXT else "text"
     return SpecField(
         path=path,
-        label=LABELS.get(path) or _label(name),
+        label=label,
         help=info.description or "",
         control=control,
         default=None if info.is_required() else info.get_default(call_default_factory=True),
@@ -152,7 +159,8 @@ def _field(path: str, name: str, info: FieldInfo, kind: Any, nullable: bool) -> 
         choices=choices,
         minimum=limits.minimum,
         maximum=limits.maximum,
-        unit=_unit(name) if control in ("integer", "number") else "",
+        # A label that says what it counts needs no unit.
+        unit=unit if control in ("integer", "number") and unit.rstrip("s") not in label.lower() else "",
         max_length=limits.max_length,
     )
 

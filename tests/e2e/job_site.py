@@ -5,21 +5,23 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
 import uvicorn
 from django.contrib.staticfiles.handlers import ASGIStaticFilesHandler
+from django.db import connection
 
 from config.asgi import application
 
 
 @contextmanager
-def serving() -> Iterator[str]:
-    """The product's ASGI application on a free port, in this process, so that tests and pages share one database."""
+def serving(port: int = 0) -> Iterator[str]:
+    """The product's ASGI application in this process: tests and pages share one database. Port 0: a free one."""
     config = uvicorn.Config(
-        ASGIStaticFilesHandler(application), port=0, log_level="warning", lifespan="off", ws="websockets-sansio"
+        ASGIStaticFilesHandler(application), port=port, log_level="warning", lifespan="off", ws="websockets-sansio"
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
@@ -58,6 +60,19 @@ def curves(steps: int) -> dict[str, list[float]]:
         "system/step_s": [5.7 + e for e in noise],
         "system/sample_tokens_per_s": [412 + 30 * e for e in noise],
     }
+
+
+def aside(call: Callable[[], Any]) -> Any:
+    """Run what supervision would do, in a thread: the browser's own loop runs in this one, and hints need theirs."""
+
+    def run() -> Any:
+        try:
+            return call()
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(run).result(30)
 
 
 def job_tabs() -> tuple[str, ...]:

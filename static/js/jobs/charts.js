@@ -197,7 +197,7 @@ export class Charts {
     Object.assign(this, { root, store, view, start });
     this.cards = new Map();
     this.groups = new Map();
-    this.near = new IntersectionObserver((entries) => this.seen(entries), { rootMargin: "200px 0px" });
+    this.near = new IntersectionObserver((entries) => this.seen(entries), { rootMargin: "60px 0px" });
     new MutationObserver(() => this.drawAll()).observe(document.documentElement, { attributeFilter: ["data-bs-theme"] });
   }
 
