@@ -75,16 +75,21 @@ def family(roots: Iterable[int], table: dict[int, Row]) -> set[ProcessId]:
     """The roots, everything in a session one of them leads, and all descendants of these."""
     heads = set(roots)
     members = {pid for pid, row in table.items() if pid in heads or row.session in heads}
+    return {ProcessId(pid, table[pid].started) for pid in members | _descendants(members | heads, table)}
+
+
+def _descendants(heads: set[int], table: dict[int, Row]) -> set[int]:
     children: dict[int, list[int]] = {}
     for pid, row in table.items():
         children.setdefault(row.parent, []).append(pid)
-    todo = [*members, *heads]
+    found: set[int] = set()
+    todo = list(heads)
     while todo:
         for child in children.get(todo.pop(), ()):
-            if child not in members:
-                members.add(child)
+            if child not in found:
+                found.add(child)
                 todo.append(child)
-    return {ProcessId(pid, table[pid].started) for pid in members}
+    return found
 
 
 def reap(known: set[int]) -> None:
@@ -93,6 +98,17 @@ def reap(known: set[int]) -> None:
         if child.pid not in known:
             with contextlib.suppress(OSError):
                 os.waitpid(child.pid, os.WNOHANG)
+
+
+def end_descendants() -> None:
+    """End every descendant of this process.
+
+    With ``become_subreaper`` these include the ones that lost their parent and left their session. Only for a program
+    that is the launcher and nothing else.
+    """
+    table = snapshot()
+    end((ProcessId(pid, table[pid].started) for pid in _descendants({os.getpid()}, table)), grace_s=1.0)
+    reap(set())
 
 
 def end(ids: Iterable[ProcessId], *, grace_s: float, first: int = signal.SIGTERM) -> None:

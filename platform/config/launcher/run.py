@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import os
 import signal
 import time
 from collections import deque
@@ -110,10 +109,6 @@ class Launcher:
                     slot.child = None
                     del left[name]
             time.sleep(TICK_S / 2)
-        # Orphans of our parts were handed to this process, whatever session they had put themselves in.
-        mine = {each for each in processes.family([os.getpid()], processes.snapshot()) if each.pid != os.getpid()}
-        processes.end(mine, grace_s=1.0)
-        processes.reap(set())
         self.ledger.clear()
 
     def on_signal(self, number: int, frame: FrameType | None) -> None:

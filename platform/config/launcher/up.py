@@ -101,6 +101,7 @@ def _launch(
         stopped = time.monotonic()
         stack.forget_endpoints()
         launcher.stop()
+        processes.end_descendants()
         if stack.ray:
             stack.ray.keep_logs(folder / "logs" / "ray")
         screen.line(f"Stopped everything in {time.monotonic() - stopped:.1f} s.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import secrets
@@ -37,13 +38,12 @@ def short() -> Iterator[Path]:
 
 def listening(child: Child) -> list[tuple[str, int]]:
     """Addresses on which a part and its descendants listen."""
-    table = [psutil.Process(child.pid), *psutil.Process(child.pid).children(recursive=True)]
-    return [
-        (connection.laddr.ip, connection.laddr.port)
-        for process in table
-        for connection in process.net_connections("inet")
-        if connection.status == psutil.CONN_LISTEN
-    ]
+    found = []
+    for process in [psutil.Process(child.pid), *psutil.Process(child.pid).children(recursive=True)]:
+        # The backend of a connection that was just closed may be gone by now.
+        with contextlib.suppress(psutil.NoSuchProcess):
+            found += [each.laddr for each in process.net_connections("inet") if each.status == psutil.CONN_LISTEN]
+    return [(address.ip, address.port) for address in found]
 
 
 def test_postgres_serves_unicode_to_nobody_else(short):
