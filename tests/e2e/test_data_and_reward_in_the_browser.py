@@ -36,6 +36,8 @@ def test_from_nothing_to_data_and_a_tried_reward(visit: Any, bob: Any, project: 
 
     page.get_by_role("link", name="Rewards").first.click()
     page.get_by_role("link", name="Define a reward").click()
+    page.get_by_role("button", name="Try", exact=True).click()
+    page.get_by_text("It tells right from wrong").wait_for()
     page.get_by_label("Name", exact=True).fill("对了没有")
     page.get_by_role("button", name="Add component").click()
     page.get_by_role("button", name="Matches a pattern").click()
