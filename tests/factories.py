@@ -6,9 +6,10 @@ import hashlib
 import itertools
 from typing import Any
 
+from django.utils import timezone
+
 from catalog.models import BaseModel, Dataset, DatasetVersion
 from compute.models import DeviceKind, Node, Pool, Tier
-from django.utils import timezone
 from jobs.models import Job
 from jobs.services import job_submit
 from workspaces.models import Project, User

@@ -8,13 +8,14 @@ from decimal import Decimal
 
 import factories
 import pytest
+from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
 from billing.models import LedgerLine, Price, Usage
 from billing.selectors import bill_of, cost_of
 from billing.services import amount, price_ensure, priced, seconds_between, usage_settle
 from compute.models import Grant, Lease, Request
-from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 pytestmark = pytest.mark.django_db
 START = datetime(2026, 3, 29, 0, 30, tzinfo=UTC)
@@ -36,9 +37,7 @@ def leases(seconds: float, devices: int = 2) -> tuple[uuid.UUID, list[Lease]]:
 
 
 def settle(project, holder, rows, category=Usage.Category.WORK) -> Decimal:
-    return usage_settle(
-        leases=rows, project=project, used_by_kind="job", used_by_id=holder, epoch=1, category=category
-    )
+    return usage_settle(leases=rows, project=project, used_by_kind="job", used_by_id=holder, epoch=1, category=category)
 
 
 def test_work_is_charged_per_device_and_second(project):
@@ -75,7 +74,9 @@ def test_a_line_never_changes(project):
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     length=st.integers(1, 10**11),
-    changes=st.lists(st.tuples(st.integers(-10**10, 2 * 10**11), st.integers(0, 10**9)), max_size=5, unique_by=lambda c: c[0]),
+    changes=st.lists(
+        st.tuples(st.integers(-(10**10), 2 * 10**11), st.integers(0, 10**9)), max_size=5, unique_by=lambda c: c[0]
+    ),
 )
 def test_price_changes_cut_a_lease_without_gap_or_overlap(project, length, changes):
     from django.db import transaction

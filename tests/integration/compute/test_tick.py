@@ -7,12 +7,13 @@ from types import SimpleNamespace
 
 import factories
 import pytest
-from compute import hooks
-from compute.models import Grant, Lease, Node, Request
-from compute.services import grant_claim, grant_release, nodes_sync, request_create, request_withdraw, tick
 from django.db import IntegrityError, transaction
 from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 from django.utils import timezone
+
+from compute import hooks
+from compute.models import Grant, Lease, Node, Request
+from compute.services import grant_claim, grant_release, nodes_sync, request_create, request_withdraw, tick
 
 pytestmark = pytest.mark.django_db
 
@@ -98,9 +99,7 @@ def test_the_database_refuses_to_lease_a_device_twice():
     lease = Lease.objects.get()
     other = Grant.objects.create(request=want())
     with pytest.raises(IntegrityError, match="device_held_once"), transaction.atomic():
-        Lease.objects.create(
-            grant=other, node=lease.node, device=0, during=DateTimeTZRange(timezone.now(), None)
-        )
+        Lease.objects.create(grant=other, node=lease.node, device=0, during=DateTimeTZRange(timezone.now(), None))
 
 
 def test_a_withdrawn_request_is_not_granted():

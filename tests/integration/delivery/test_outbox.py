@@ -5,11 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from django.core import mail
+from django.utils import timezone
+
 from delivery import channels
 from delivery.models import Message
 from delivery.services import MAX_TRIES, message_enqueue, send_due_messages
-from django.core import mail
-from django.utils import timezone
 
 pytestmark = pytest.mark.django_db
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import factories
 import pytest
+
 from compute.models import Grant, Lease, Request
 from compute.services import tick
 from jobs import sweeping

@@ -6,8 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import factories
 import pytest
-from compute.models import Request
 from django.db import connection
+
+from compute.models import Request
 from jobs.models import Job
 from jobs.services import job_submit
 from trainers.spec import SpecError

@@ -6,6 +6,7 @@ import json
 
 import pytest
 import torch
+
 from trainers.engine.adopt import import_adapter
 from trainers.engine.engine import Engine
 from trainers.engine.export import export_adapter

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from jobs.states import ACTIVE, TABLE, TERMINAL, WITHOUT_PROCESS, State, TransitionError, check
 
 
