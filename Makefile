@@ -68,8 +68,9 @@ fmt: $(DEV)
 	$(VENV)/bin/ruff format .
 
 schema: $(DEV)
-	@$(PY) -c 'import json; from trainers.spec import json_schema; print(json.dumps(json_schema(), indent=2, ensure_ascii=False))' > docs/task-spec.schema.json
-	@echo "docs/task-spec.schema.json"
+	@$(PY) -m trainers.spec_docs docs
+	@$(PY) manage.py export_openapi_schema --api gateway.rest.api.api --indent 1 --sorted --output docs/openapi.json
+	@echo "docs/task-spec.md docs/task-spec.schema.json docs/openapi.json"
 
 browser:
 ifneq ($(BROWSER),no)

@@ -10,6 +10,7 @@ from uuid import UUID
 from django.conf import settings
 from django.utils import timezone
 
+from jobs import budget
 from jobs.attempts import attempt_lost, attempt_not_started, attempt_reported_end
 from jobs.models import Attempt
 from jobs.states import State
@@ -47,6 +48,8 @@ def look(*, attempt_id: UUID, watcher: str) -> float | None:
         driver = launch.find_driver(attempt.driver)
         if attempt.job.state == State.CANCELLING:
             launch.cancel_driver(driver)
+        else:
+            budget.enforce(attempt.job)
         answer = launch.poll(driver, after=attempt.cursor, wait_s=POLL_WAIT_S, limit=POLL_LIMIT)
     except launch.DriverGone as gone:
         _read_what_is_left(attempt, watcher)

@@ -6,11 +6,14 @@ every look and falls to another supervisor once it is not.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.db import transaction
 from django.db.models import F, Q
 from django.utils import timezone
@@ -22,8 +25,10 @@ from jobs.models import Attempt, Job
 from jobs.services import HOLDER, job_transition
 from jobs.states import State
 from records import services as records
+from trainers.storage import Storage, StorageError
 
 Event = Mapping[str, Any]
+logger = logging.getLogger(__name__)
 CLAIM = timedelta(seconds=12)
 TERMINAL_REPORTS = frozenset({"succeeded", "failed", "cancelled"})
 
@@ -128,6 +133,23 @@ def _store_checkpoint(attempt: Attempt, event: Event) -> None:
             "final": event["final"],
         },
     )
+    _prune_checkpoints(attempt)
+
+
+def _prune_checkpoints(attempt: Attempt) -> None:
+    """Keep the newest automatic checkpoints of the job, as many as its spec says; the files go after the rows."""
+    keep = attempt.job.spec["checkpointing"]["keep"]
+    rows = Checkpoint.objects.filter(made_by_kind=HOLDER, made_by_id=attempt.job_id, final=False)
+    for row in rows.order_by("-epoch", "-step")[keep:]:
+        transaction.on_commit(partial(_delete_files, row.uri))
+        row.delete()
+
+
+def _delete_files(uri: str) -> None:
+    try:
+        Storage(settings.STORAGE_URL).delete_folder(uri)
+    except StorageError as error:
+        logger.warning("the files of an old checkpoint stay at %s: %s", uri, error)
 
 
 def _note_state(attempt: Attempt, event: Event) -> None:

@@ -151,8 +151,8 @@ class Resources(Section):
 
 
 class Budget(Section):
-    amount: Decimal | None = Field(None, gt=0, le=Decimal("1e9"), decimal_places=6, description="Pause at this cost.")
-    minutes: float | None = Field(None, gt=0, le=1e7, description="Pause after this much running time.")
+    amount: Decimal | None = Field(None, gt=0, le=Decimal("1e9"), decimal_places=6, description="Stop at this cost.")
+    minutes: float | None = Field(None, gt=0, le=1e7, description="Stop after so many minutes of running.")
 
 
 class TaskSpec(Section):

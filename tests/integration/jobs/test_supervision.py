@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import factories
 import pytest
+from django.test import TestCase
 from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -132,6 +133,21 @@ def test_a_final_checkpoint_becomes_a_row_once(attempt):
              "files": [{"name": "a", "size": 7, "sha256": "0" * 64}], "format": "peft"}  # fmt: skip
     take(attempt, [event])
     assert Checkpoint.objects.get().size == 7
+
+
+def test_only_the_newest_checkpoints_are_kept_and_the_final_one_always(attempt, settings, tmp_path):
+    from trainers.storage import Storage
+
+    settings.STORAGE_URL = f"file://{tmp_path}"
+    storage = Storage(settings.STORAGE_URL)
+    for seq, step in enumerate(range(1, 7), start=1):
+        storage.put_bytes(f"c/{step}/a", b"x")
+        event = {"seq": seq, "t": 1.0, "kind": "checkpoint", "step": step, "final": step == 6, "format": "peft"}
+        event |= {"name": f"step-{step}", "uri": f"c/{step}", "files": [{"name": "a", "size": 1, "sha256": "0" * 64}]}
+        with TestCase.captureOnCommitCallbacks(execute=True):
+            take(attempt, [event])
+    assert sorted(Checkpoint.objects.values_list("step", flat=True)) == [3, 4, 5, 6]
+    assert sorted(storage.list("c")) == [f"c/{step}/a" for step in (3, 4, 5, 6)]
 
 
 def test_success_goes_to_finishing_with_the_bill_settled(attempt):
