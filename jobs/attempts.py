@@ -115,7 +115,7 @@ def attempt_lost(*, attempt: Attempt, why: str) -> None:
         close(
             attempt,
             State.FAILED,
-            f"The training process on {attempt.node_address or 'its node'} died at step {attempt.job.step}: {why}",
+            f"Training stopped at step {attempt.job.step} on {attempt.node_address or 'its node'}: {why}",
             failure_kind="platform",
             advice="This was no fault of the task. Start it again; this run is not charged.",
         )

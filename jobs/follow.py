@@ -10,6 +10,7 @@ from uuid import UUID
 from django.conf import settings
 from django.utils import timezone
 
+from compute.models import Node
 from jobs import budget
 from jobs.attempts import attempt_lost, attempt_not_started, attempt_reported_end
 from jobs.models import Attempt
@@ -78,6 +79,10 @@ def _look_at_unstarted(attempt: Attempt) -> float | None:
         launch.kill_driver(attempt.driver)
         launch.remove_group(attempt.driver)
         attempt_not_started(attempt=attempt, why="It was cancelled before it started.")
+        return None
+    if not Node.objects.filter(ray_id=attempt.node_ray_id, alive=True).exists():
+        launch.remove_group(attempt.driver)
+        attempt_not_started(attempt=attempt, why="Its node is gone.")
         return None
     if waited > DISPATCH_PATIENCE_S:
         dispatch(attempt)

@@ -1,21 +1,14 @@
-"""Merged weights of a model version, made on the cluster when somebody asks for them."""
+"""Asking for the merged weights of a model version; ``jobs.merge_run`` makes them."""
 
 from __future__ import annotations
 
-import logging
 from uuid import UUID
 
-from django.conf import settings
 from django.db import transaction
 
 from catalog.models import ModelVersion
-from catalog.registry import merged_failed, merged_record, merged_request
-from trainers.errors import RunError
-from trainers.runtime import launch
-from trainers.runtime.merging import merge_on_cluster
+from catalog.registry import merged_failed, merged_request
 from workspaces.models import User
-
-logger = logging.getLogger(__name__)
 
 
 def merged_ask(*, version: ModelVersion, actor: User) -> None:
@@ -23,30 +16,6 @@ def merged_ask(*, version: ModelVersion, actor: User) -> None:
     with transaction.atomic():
         if merged_request(version=version, actor=actor):
             transaction.on_commit(lambda: _wake(version.pk))
-
-
-def merged_make(*, version_id: UUID) -> None:
-    """Make and store the merged weights; does nothing unless they were asked for."""
-    version = ModelVersion.objects.select_related("checkpoint", "base_model").get(pk=version_id)
-    if version.merged != ModelVersion.Merged.MAKING:
-        return
-    target = f"merged/{version.pk}"
-    try:
-        launch.connect(settings.RAY_ADDRESS, settings.RAY_NAMESPACE)
-        merge_on_cluster(
-            storage_url=settings.STORAGE_URL,
-            adapter=version.checkpoint.uri,
-            target=target,
-            base_model=version.base_model.source,
-            cache_dir=str(settings.MODEL_CACHE),
-        )
-    except Exception as error:
-        logger.warning("the merged weights of %s could not be made", version, exc_info=True)
-        cause = error.cause if hasattr(error, "cause") else error
-        named = isinstance(cause, RunError | launch.RuntimeUnavailable)
-        merged_failed(version=version, error=str(cause) if named else "The cluster could not do it; its log says why.")
-    else:
-        merged_record(version=version, uri=target)
 
 
 def _wake(version_id: UUID) -> None:

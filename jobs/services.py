@@ -11,12 +11,13 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from catalog.models import BaseModel, DatasetVersion, RewardVersion
+from catalog.previews import columns_by_hand
 from compute import services as compute
 from jobs import hints, mails
 from jobs.models import Job, TimelineEntry
 from jobs.placement import device_need
 from jobs.states import ACTIVE, TERMINAL, WITHOUT_PROCESS, State, TransitionError, check
-from trainers.spec import SpecError, TaskSpec, parse_spec
+from trainers.spec import Columns, SpecError, TaskSpec, parse_spec
 from workspaces.models import Project, User
 from workspaces.services import audit
 
@@ -44,6 +45,7 @@ def job_submit(
         return known
     task = spec if isinstance(spec, TaskSpec) else parse_spec(spec)
     parts = _resolve(project, task)
+    task = _with_columns_chosen_at_upload(task, parts["dataset_version"])
     need = device_need(task, parts["base_model"])
     try:
         with transaction.atomic():
@@ -88,6 +90,13 @@ def _resolve(project: Project, task: TaskSpec) -> dict[str, Any]:
     if errors:
         raise SpecError(errors)
     return {"dataset_version": dataset, "evaluation_version": evaluation, "base_model": base}
+
+
+def _with_columns_chosen_at_upload(task: TaskSpec, version: DatasetVersion) -> TaskSpec:
+    """Write the columns a person chose for the file into the task, as their names alone would not tell."""
+    named = task.data.columns.model_dump(exclude_none=True)
+    columns = Columns(**(columns_by_hand(version) | named))
+    return task.model_copy(update={"data": task.data.model_copy(update={"columns": columns})})
 
 
 def _dataset(project: Project, source: str, path: str, errors: list[tuple[str, str]]) -> DatasetVersion | None:

@@ -23,7 +23,7 @@ def finish_job(job_id: str) -> None:
 
 @shared_task
 def make_merged(version_id: str) -> None:
-    from jobs.merging import merged_make
+    from jobs.merge_run import merged_make
 
     merged_make(version_id=UUID(version_id))
 

@@ -38,11 +38,15 @@ THREADS = 64
 
 
 class Supervisor:
-    """Runs until ``stop`` is called. ``alive_file`` is touched with every round, for whoever watches this process."""
+    """Runs until ``stop`` is called. ``alive_file`` is touched with every round, for whoever watches this process.
+
+    ``after_ray`` is called in the loop's thread after every look at Ray.
+    """
 
     def __init__(self, alive_file: Path | None = None) -> None:
         self.name = f"{socket.gethostname()}:{os.getpid()}:{time.monotonic_ns():x}"
         self.alive_file = alive_file
+        self.after_ray: Callable[[], None] = lambda: None
         self._stop = asyncio.Event()
         self._followed: dict[UUID, asyncio.Task[None]] = {}
         self._rounds: list[asyncio.Task[None]] = []
@@ -109,7 +113,10 @@ class Supervisor:
         await _thread(compute.tick)
 
     async def _nodes(self) -> None:
-        await _thread(_sync_nodes)
+        try:
+            await _thread(_sync_nodes)
+        finally:
+            self.after_ray()
 
     async def _sweep(self) -> None:
         await _thread(sweeping.sweep)

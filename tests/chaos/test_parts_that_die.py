@@ -58,7 +58,7 @@ def test_a_killed_driver_is_told_within_30_seconds_and_costs_nothing(site):
     )
     psutil.Process(driver).kill()
     data = site.until_state(job, "failed", seconds=30)
-    assert "died" in data["reason"] and data["advice"]
+    assert "process died" in data["reason"] and data["advice"]
     bill = site.ask(
         "import json\nfrom billing.models import *\nfrom compute.models import *\n"
         f"print(json.dumps([LedgerLine.objects.filter(used_by_id='{job.id}').count(), "

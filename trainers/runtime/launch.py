@@ -145,7 +145,7 @@ def start_driver(
 
 
 def find_driver(name: str) -> ActorHandle[Driver]:
-    """The running driver of that name. Raises :class:`DriverGone` when there is none."""
+    """The running driver of that name. Raises :class:`DriverGone` when there is none (any more)."""
     try:
         return within(CALL_TIMEOUT_S, "find a driver", lambda: ray.get_actor(name))
     except ValueError:
@@ -222,7 +222,7 @@ def _import_path() -> dict[str, str]:
 def _cause_of_death(name: str) -> str:
     records = actor_records_named(name)
     if not records:
-        return "No driver of that name was ever started."
+        return "The cluster it ran on was stopped or replaced."
     newest = max(records, key=lambda record: record["StartTime"])
     return _why(str(newest["DeathCause"]))
 

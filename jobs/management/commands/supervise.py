@@ -23,6 +23,12 @@ class Command(BaseCommand):
 
 async def _supervise(supervisor: Supervisor) -> None:
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, supervisor.stop)
+
+    def listen() -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, supervisor.stop)
+
+    # Ray's core takes over SIGTERM whenever it connects, so we take it back after each time it may have.
+    supervisor.after_ray = listen
+    listen()
     await supervisor.run()

@@ -74,3 +74,18 @@ def test_a_dataset_of_another_project_does_not_exist_here(alice, project, worksp
     version = factories.dataset_version(other)
     with pytest.raises(SpecError, match="no dataset"):
         factories.job(project, alice, data={"source": version.source})
+
+
+def test_columns_chosen_at_upload_are_written_into_the_task(alice, project):
+    factories.base_model()
+    columns = [
+        {"name": "frage", "part": "prompt", "reason": "chosen by you"},
+        {"name": "lösung", "part": "answer", "reason": "chosen by you"},
+    ]
+    version = factories.dataset_version(project, report={"columns": columns})
+    data = {"source": version.source, "columns": {"answer": "other"}}
+    job = job_submit(
+        project=project, spec=factories.spec(version, data=data), submitted_by=alice, idempotency_key="columns"
+    )
+    chosen = {part: name for part, name in job.spec["data"]["columns"].items() if name}
+    assert chosen == {"prompt": "frage", "answer": "other"}
