@@ -50,11 +50,9 @@ BASIC = frozenset(
         "data.source", "data.system_prompt",
         "data.columns.prompt", "data.columns.answer", "data.columns.messages", "data.columns.system",
         "data.max_bad_rows",
-        "resources.tier",
+        "resources.tier", "budget.amount", "budget.minutes",
     }
 )  # fmt: skip
-# Nothing acts on a budget yet, so none is offered; a copied job keeps the one it was submitted with.
-NOT_OFFERED = frozenset({"budget.amount", "budget.minutes"})
 
 
 def section_of(field: SpecField) -> str:
@@ -250,17 +248,12 @@ class JobForm(forms.Form):
         """The open fields by path, dots as underscores so that a template can name them."""
         return {path.replace(".", "_"): self.shown(path) for path in BASIC}
 
-    @property
-    def kept(self) -> list[dict[str, Any]]:
-        """Fields that are sent along unseen."""
-        return [self.shown(path) for path in sorted(NOT_OFFERED)]
-
     @cached_property
     def advanced(self) -> dict[str, list[dict[str, Any]]]:
         """The folded fields by section, each a list of groups: ``{"title", "fields"}``."""
         found: dict[str, list[dict[str, Any]]] = {section: [] for section in SECTIONS}
         for field in spec_fields():
-            if field.path in BASIC or field.path in NOT_OFFERED:
+            if field.path in BASIC:
                 continue
             groups, title = found[section_of(field)], group_title(field)
             group = next((group for group in groups if group["title"] == title), None)

@@ -94,4 +94,6 @@ def _about_cost(task: TaskSpec, estimate: Estimate) -> list[str]:
         found.append("The cluster has no such devices now; the job would wait until some join.")
     elif estimate.devices > estimate.largest:
         found.append(f"No node has {estimate.device_text}; the largest has {estimate.largest}. The job would wait.")
+    if task.budget.amount is None and task.budget.minutes is None:
+        found.append("There is no budget: it runs to its last step, whatever that costs.")
     return found

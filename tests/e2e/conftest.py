@@ -56,16 +56,19 @@ class Visit:
 def visit(chromium: Browser, live_server: Any, valkey: str) -> Iterator[Callable[..., Visit]]:
     """``visit(user, theme="dark", size=(390, 844))``: a window signed in as ``user`` (None: signed out).
 
-    ``url`` is another server than the tests' own.
+    ``url`` is another server than the tests' own; ``scripts=False`` is a browser that runs none.
     """
     contexts = []
 
-    def start(user: Any, *, theme: str = "light", size: tuple[int, int] = (1440, 900), url: str = "") -> Visit:
+    def start(
+        user: Any, *, theme: str = "light", size: tuple[int, int] = (1440, 900), url: str = "", scripts: bool = True
+    ) -> Visit:
         url = url or live_server.url
         context = chromium.new_context(
             viewport={"width": size[0], "height": size[1]},
             color_scheme="dark" if theme == "dark" else "light",
             reduced_motion="reduce",
+            java_script_enabled=scripts,
         )
         contexts.append(context)
         if user is not None:

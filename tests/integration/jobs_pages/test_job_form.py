@@ -15,7 +15,7 @@ from job_rows import run_job
 
 from catalog.services import dataset_upload
 from compute.models import Request
-from jobs.forms import NOT_OFFERED, JobForm
+from jobs.forms import JobForm
 from jobs.models import Job
 from jobs.spec_fields import spec_fields
 from trainers.spec import Columns, parse_spec
@@ -94,6 +94,7 @@ def test_the_same_page_with_other_values_makes_another_job(as_alice, address, pr
         ({"recipe": "magic"}, "recipe", "one of sft, grpo"),
         ({"model.base": "gpt-17"}, "model.base", "there are: tiny-random-llama"),
         ({"data.limit": "0"}, "data.limit", "1 or more"),
+        ({"budget.amount": "-1"}, "budget.amount", "above 0"),
         ({"name": "x" * 201}, "name", "200 characters"),
         ({"hyperparameters.warmup_steps": "20"}, "hyperparameters.warmup_steps", "leaves nothing of 20 steps"),
         ({"model.adapter.attention": False, "model.adapter.mlp": False}, "model.adapter.rank", "at least one of"),
@@ -114,7 +115,7 @@ def test_every_bound_of_every_number_is_refused_beside_its_field(as_alice, addre
     wrong = {
         field.path: "-1e30" if field.control == "number" else "-999999"
         for field in spec_fields()
-        if field.control in ("number", "integer") and field.minimum and field.path not in NOT_OFFERED
+        if field.control in ("number", "integer") and field.minimum
     }
     page = as_alice.post(address, sent(project, size="custom", **wrong)).content.decode()
     missing = [path for path in wrong if f'id="f-{path}-error"' not in page]
