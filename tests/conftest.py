@@ -6,6 +6,7 @@ The addresses are fixed here, before Django's settings are read; the unit layer,
 from __future__ import annotations
 
 import atexit
+import json
 import os
 import secrets
 import shutil
@@ -19,12 +20,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from running import Site
 
 from config.home import ROOT, endpoints
 from config.launcher.part import start
 from config.launcher.postgres import Postgres
 from config.launcher.ray import Ray, free_port
 from config.launcher.valkey import Valkey
+from trainers.data.sums import make_sums, to_jsonl
+from tuneyard import Client
 
 PASSWORD = "four words in a row"
 HOME = Path(tempfile.mkdtemp(prefix="ty-", dir="/tmp"))
@@ -135,6 +139,27 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
     finally:
         process.terminate()
         process.wait(30)
+
+
+SETUP = """
+import json
+from uuid import uuid4
+from workspaces.services import owner_create
+from workspaces.tokens import token_create
+user, workspace = owner_create(email=f"{uuid4().hex}@example.com", password="four words in a row", name="Chaos",
+                               workspace_name=f"Chaos {uuid4().hex[:6]}")
+print(json.dumps({"email": user.email, "token": token_create(user=user, workspace=workspace, name="tests")[1]}))
+"""
+
+
+@pytest.fixture(scope="session")
+def site(stack: Any, tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """A team with a dataset in the running product, as a client with a token sees it."""
+    printed = json.loads(stack.manage("shell", "-c", SETUP).stdout.strip().splitlines()[-1])
+    client = Client(url=stack.url, token=printed["token"])
+    file: Path = tmp_path_factory.mktemp("data") / "sums.jsonl"
+    file.write_bytes(to_jsonl(make_sums().train))
+    return Site(stack, client, client.datasets.upload(file)["source"], sign_in=(printed["email"], PASSWORD))
 
 
 @pytest.fixture

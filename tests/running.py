@@ -27,6 +27,7 @@ class Site:
     stack: Any
     client: Client
     source: str
+    sign_in: tuple[str, str]
     jobs: list[Any] = field(default_factory=list)
 
     def submit(self, steps: int, **parts: Any) -> Any:
@@ -84,3 +85,12 @@ class Site:
     def ask(self, code: str) -> Any:
         """What a piece of code run by ``manage.py shell`` prints last, as JSON."""
         return json.loads(self.stack.manage("shell", "-c", code).stdout.strip().splitlines()[-1])
+
+    def clear(self) -> None:
+        """End what still runs: devices are few, and the next test wants them."""
+        for job in self.jobs:
+            if not job.refresh().data["ended"]:
+                job.cancel()
+        for job in self.jobs:
+            self.until_state(job, "succeeded", "failed", "cancelled")
+        self.jobs.clear()
