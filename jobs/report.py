@@ -15,6 +15,7 @@ from billing.selectors import bill_of, cost_of
 from jobs.models import Job
 from records.models import Rollout
 from records.selectors import series_of
+from trainers.spec import TaskSpec
 
 # Okabe & Ito (2008), "Color Universal Design": told apart with any kind of color vision.
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7")
@@ -55,7 +56,8 @@ def render(job: Job) -> str:
             "samples": _samples(job),
             "bill": bill_of("job", job.pk),
             "cost": cost_of("job", job.pk),
-            "spec": json.dumps(job.spec, indent=2, ensure_ascii=False),
+            # The database keeps no order of keys; the spec's own is the one a person knows.
+            "spec": json.dumps(TaskSpec.model_validate(job.spec).model_dump(mode="json"), indent=2, ensure_ascii=False),
             "plotly": (Path(settings.BASE_DIR) / "static/vendor/plotly/plotly-cartesian.min.js").read_text(),
         },
     )
@@ -95,11 +97,11 @@ def _figure(lines: list[tuple[str, str]], series: dict[str, list[list[Any]]]) ->
         )
     figure.update_layout(
         template="none",
-        height=280,
-        margin={"l": 52, "r": 12, "t": 8, "b": 40},
+        height=300,
+        margin={"l": 52, "r": 12, "t": 8, "b": 76},
         xaxis={"title": {"text": "step"}, "gridcolor": "rgba(128,128,128,.2)"},
         yaxis={"gridcolor": "rgba(128,128,128,.2)", "zeroline": False},
-        legend={"orientation": "h", "y": 1.12},
+        legend={"orientation": "h", "y": -0.24, "yanchor": "top", "x": 0},
         showlegend=len(lines) > 1,
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
