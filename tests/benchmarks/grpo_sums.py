@@ -1,6 +1,6 @@
 """How fast GRPO teaches SmolLM2 small sums: seconds and tokens per step, and held-out accuracy over time.
 
-    python -m tests.benchmarks.grpo_sums --threads 2 --steps 20 --json result.json
+    python -m tests.benchmarks.grpo_sums --threads 2 --steps 24 --json result.json
 
 Held-out pairs of operands are disjoint from the training pairs, in either order.
 """
@@ -57,10 +57,10 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, kind, value in (
-        ("threads", int, 2), ("steps", int, 20), ("seed", int, 0), ("low", int, 0), ("high", int, 9),
+        ("threads", int, 2), ("steps", int, 24), ("seed", int, 0), ("low", int, 0), ("high", int, 9),
         ("held-out", float, 0.2), ("prompts", int, 8), ("group", int, 8), ("max-new", int, 16), ("rank", int, 16),
-        ("alpha", float, 32.0), ("rate", float, 2e-4), ("updates", int, 1), ("eval-samples", int, 8),
-        ("eval-every", int, 5), ("kl", float, 0.0),
+        ("alpha", float, 32.0), ("rate", float, 5e-4), ("updates", int, 1), ("eval-samples", int, 13),
+        ("eval-every", int, 12), ("kl", float, 0.0),
     ):  # fmt: skip
         parser.add_argument(f"--{name}", type=kind, default=value)
     parser.add_argument("--loss", default="ppo")

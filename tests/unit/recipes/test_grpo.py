@@ -64,7 +64,7 @@ def comparable(context) -> list[dict]:
 @pytest.mark.parametrize("loss", ["ppo", "importance_sampling", "cispo", "dro", "gspo"])
 def test_every_policy_loss_learns_what_is_rewarded(make_context, tiny_folder, loss):
     context = make_context(
-        loss={"name": loss}, hyperparameters={"steps": 25, "learning_rate": 0.02}, sampling={"group_size": 16}
+        loss={"name": loss}, hyperparameters={"steps": 12, "learning_rate": 0.03}, sampling={"group_size": 12}
     )
     result = run(context, tiny_folder)
     assert result["before"]["reward"] < 0.35
