@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import random
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,14 +14,15 @@ from catalog.models import DatasetVersion, RewardVersion
 from catalog.services import dataset_upload, reward_save
 from jobs.models import Job
 from jobs.services import job_submit
+from trainers.data.sums import make_sums, to_jsonl
 from workspaces.models import Project, User
 from workspaces.services import owner_create
 
 EMAIL = "demo@example.com"
 WORKSPACE = "Demo"
 PROJECT = "Sums"
-LARGEST_OPERAND = 9
-HELD_OUT_SHARE = 0.2
+QUESTION = "What is {a} + {b}? Answer with the number only."
+HELD_OUT_PAIRS = 11
 REWARD = {"components": [{"kind": "numeric", "name": "right", "which": "last", "tolerance": 0}]}
 
 
@@ -56,13 +56,13 @@ def sign_in(note: Path) -> SignIn:
 
 def submit(*, project: Project, user: User) -> Job:
     """Submit the demo job once more; data and reward are versions that exist already after the first time."""
-    learn, held_out = sums(LARGEST_OPERAND, HELD_OUT_SHARE)
-    train = _upload(project, user, "Sums to learn", "sums.jsonl", learn)
-    test = _upload(project, user, "Sums held out", "sums-held-out.jsonl", held_out)
+    sums = make_sums(smallest=0, largest=9, held_out_pairs=HELD_OUT_PAIRS, template=QUESTION)
+    train = _upload(project, user, "Sums to learn", "sums.jsonl", to_jsonl(sums.train))
+    test = _upload(project, user, "Sums held out", "sums-held-out.jsonl", to_jsonl(sums.held_out))
     reward = reward_save(project=project, name="Right sum", spec=REWARD, actor=user)
     return job_submit(
         project=project,
-        spec=spec(train, test, reward, held_out=len(held_out)),
+        spec=spec(train, test, reward, held_out=len(sums.held_out)),
         submitted_by=user,
         idempotency_key=f"demo-{uuid4()}",
         reward_version=reward,
@@ -78,7 +78,7 @@ def spec(train: DatasetVersion, test: DatasetVersion, reward: RewardVersion, *, 
         "reward": reward.spec,
         "loss": {"name": "ppo"},
         "sampling": {"group_size": 8, "max_new_tokens": 16},
-        "hyperparameters": {"steps": 25, "batch_size": 8, "learning_rate": 2e-4},
+        "hyperparameters": {"steps": 24, "batch_size": 8, "learning_rate": 5e-4},
         "evaluation": {
             "source": test.source,
             "prompts": held_out,
@@ -89,19 +89,5 @@ def spec(train: DatasetVersion, test: DatasetVersion, reward: RewardVersion, *, 
     }
 
 
-def sums(largest: int, held_out: float, seed: int = 0) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
-    """All sums of two operands from 0 to ``largest``; no pair, in either order, is in both parts."""
-    pairs = [(a, b) for a in range(largest + 1) for b in range(a, largest + 1)]
-    random.Random(seed).shuffle(pairs)
-    cut = round(len(pairs) * held_out)
-    return _rows(pairs[cut:]), _rows(pairs[:cut])
-
-
-def _rows(pairs: list[tuple[int, int]]) -> list[dict[str, str]]:
-    ordered = sorted({order for a, b in pairs for order in ((a, b), (b, a))})
-    return [{"prompt": f"What is {a} + {b}? Answer with the number only.", "answer": str(a + b)} for a, b in ordered]
-
-
-def _upload(project: Project, user: User, name: str, file_name: str, rows: list[dict[str, str]]) -> DatasetVersion:
-    text = "".join(json.dumps(row) + "\n" for row in rows)
-    return dataset_upload(project=project, name=name, file=io.BytesIO(text.encode()), file_name=file_name, actor=user)
+def _upload(project: Project, user: User, name: str, file_name: str, content: bytes) -> DatasetVersion:
+    return dataset_upload(project=project, name=name, file=io.BytesIO(content), file_name=file_name, actor=user)

@@ -63,6 +63,8 @@ def environment(launch: Launch) -> dict[str, str]:
     threads = str(launch.threads)
     variables = {
         "OMP_NUM_THREADS": threads,
+        # Threads that spin while they wait are many times slower as soon as anything else runs on the machine.
+        "OMP_WAIT_POLICY": "PASSIVE",
         "MKL_NUM_THREADS": threads,
         "OPENBLAS_NUM_THREADS": threads,
         "TOKENIZERS_PARALLELISM": "false",
