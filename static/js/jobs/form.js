@@ -38,8 +38,8 @@ form.addEventListener("input", (event) => {
 });
 
 // Once it is sent, the card has nothing more to ask; its answers would make the button look idle again.
-form.addEventListener("submit", () => window.htmx.trigger(form, "htmx:abort"));
 form.addEventListener("htmx:beforeRequest", (event) => { if (form.dataset.sent) event.preventDefault(); });
+form.addEventListener("htmx:afterRequest", (event) => { if (form.dataset.sent) event.stopPropagation(); });
 
 // A fold with an error inside is open, and the first error is in sight.
 const wrong = form.querySelector('[aria-invalid="true"]');

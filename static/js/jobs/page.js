@@ -9,6 +9,7 @@ import { Strip } from "./strip.js";
 
 const tuneyard = window.tuneyard;
 const STALE_S = 60;
+const ROLLOUTS_MS = 3000;
 
 function stepText(step, total) {
   if (!total) return step ? `step ${step}` : "";
@@ -27,6 +28,7 @@ class JobPage {
     this.badge = document.getElementById("live-badge");
     this.status = "connecting";
     this.newestRollouts = "";
+    this.rolloutTimers = new Map();
     this.toolbar();
     this.tabs();
     this.rolloutsShown();
@@ -173,8 +175,17 @@ class JobPage {
     });
   }
 
+  /** At most every few seconds: a fast job has new samples all the time, and nobody reads that fast. */
   loadRollouts(place) {
     delete place.dataset.waits;
+    const now = performance.now();
+    const due = Number(place.dataset.loadedAt ?? -Infinity) + ROLLOUTS_MS;
+    if (now < due) {
+      clearTimeout(this.rolloutTimers.get(place));
+      this.rolloutTimers.set(place, setTimeout(() => this.loadRollouts(place), due - now));
+      return;
+    }
+    place.dataset.loadedAt = String(now);
     window.htmx.ajax("GET", place.dataset.url, { target: place, swap: "innerHTML" });
   }
 
