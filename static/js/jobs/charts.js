@@ -11,7 +11,20 @@ const FIRST = [
   "eval/accuracy", "eval/reward", "eval/loss",
 ];
 
-const NAMES = { kl: "KL to the base model", "completion_tokens": "completion length (tokens)" };
+const NAMES = {
+  kl: "KL to the base model",
+  reward_std: "reward, spread",
+  completion_tokens: "completion length (tokens)",
+  completion_tokens_max: "longest completion (tokens)",
+  prompt_tokens: "prompt length (tokens)",
+  truncated: "cut completions (share)",
+  clip_fraction: "clipped ratios (share)",
+  grad_norm: "gradient norm",
+  zero_variance_groups: "groups without a difference",
+  logprob_mismatch: "sampler against trainer",
+};
+// A line needs two points to be seen; few points are marked.
+const FEW = 12;
 const ENDINGS = [[/_per_s$/, " per second"], [/_s$/, " (s)"], [/_gb$/, " (GB)"]];
 
 /** A metric's name as a title; what a person named themselves (parts of their reward) stays as it is. */
@@ -125,7 +138,8 @@ class Card {
     const line = curve(this.series, { ...this.view, start: this.start() });
     this.tellGaps(line.notDrawn);
     const traces = this.traces(line);
-    const frame = JSON.stringify([this.version.slice(this.version.indexOf("|")), line.restarts, traces.map((trace) => trace.mode)]);
+    const look = this.version.slice(this.version.indexOf("|"));
+    const frame = JSON.stringify([look, line.restarts, traces.map((trace) => trace.mode), ticks(line)]);
     if (frame === this.frame) {
       // Only the points changed: nothing else is touched, and it takes half the time.
       window.Plotly.restyle(this.plot, { x: traces.map((trace) => trace.x), y: traces.map((trace) => trace.y) });
@@ -151,14 +165,13 @@ class Card {
     const x = X_AXES[this.view.x].title;
     const base = { type: "scatter", connectgaps: false, hoverinfo: "x+y", cliponaxis: true };
     const shown = line.smoothed ?? line.raw;
-    // A lone point between gaps has no line to be seen by.
-    const mode = line.raw.x.length < 40 ? "lines+markers" : "lines";
+    const mode = line.raw.x.length <= FEW ? "lines+markers" : "lines";
     const drawn = { ...base, ...shown, mode, marker: { size: 4, color: colour }, line: { color: colour, width: 1.6 },
       name: line.smoothed ? "smoothed" : "value", hovertemplate: `%{y:.4~g}<br>${x} %{x:.6~g}<extra></extra>` };
     if (!line.smoothed) return [drawn];
     const raw = { ...base, ...line.raw, mode: "lines", opacity: 0.25, line: { color: colour, width: 1.4 }, name: "as measured",
       hovertemplate: "%{y:.4~g} as measured<extra></extra>" };
-    return [raw, { ...drawn, mode: "lines" }];
+    return [raw, drawn];
   }
 
   layout(line) {
@@ -168,7 +181,7 @@ class Card {
     return {
       // While these stay the same, a live update leaves zoom and hidden lines alone.
       uirevision: this.key,
-      xaxis: { ...axis, uirevision: x, showgrid: false, rangemode: x === "step" ? "normal" : "tozero", ...this.ranges.x,
+      xaxis: { ...axis, uirevision: x, showgrid: false, nticks: ticks(line), rangemode: x === "step" ? "normal" : "tozero", ...this.ranges.x,
         hoverformat: "" },
       yaxis: { ...axis, uirevision: String(log), type: log ? "log" : "linear", nticks: 5, ...this.ranges.y,
         exponentformat: "e", hoverformat: "" },
@@ -190,6 +203,11 @@ class Card {
       })),
     };
   }
+}
+
+/** No more ticks than points: there is nothing between two steps. */
+function ticks(line) {
+  return Math.max(2, Math.min(6, line.raw.x.length));
 }
 
 function token(name) {
