@@ -28,7 +28,13 @@ def assert_whole(site: Site, job: Any, steps: int) -> None:
     assert stored == [list(range(1, steps + 1)), steps]
 
 
-@pytest.mark.parametrize("part", [("celery", "worker"), ("manage.py", "supervise")], ids=["worker", "supervisor"])
+@pytest.mark.parametrize(
+    "part",
+    [
+        pytest.param(("celery", "worker"), id="worker"),
+        pytest.param(("manage.py", "supervise"), id="supervisor", marks=pytest.mark.full),
+    ],
+)
 def test_training_outlives_the_part_and_loses_no_event(site, part):
     job = site.submit(STEPS)
     site.until_step(job, 5)
@@ -81,6 +87,7 @@ def test_cancel_stops_a_running_job_and_frees_its_devices(site):
     site.until_step(waiting, 1)
 
 
+@pytest.mark.full
 def test_everything_at_once(site):
     job = site.submit(STEPS)
     site.until_step(job, 5)

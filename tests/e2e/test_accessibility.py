@@ -15,7 +15,7 @@ from workspaces.tokens import token_create
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", ["dark", pytest.param("light", marks=pytest.mark.full)])
 def test_axe_finds_nothing_serious(visit: Any, alice: Any, project: Any, workspace: Any, theme: str):
     User.objects.update(theme=theme)
     scenes.fill_rewards(project, alice)

@@ -152,7 +152,7 @@ def test_the_list_filters_and_searches(visit, alice, site, project, version):
     assert window.problems == []
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.full)])
 def test_no_page_has_a_serious_accessibility_finding(visit, alice, site, project, version, theme):
     User.objects.filter(pk=alice.pk).update(theme=theme)
     jobs = scenes.fill_jobs(project, alice)

@@ -118,6 +118,7 @@ def launch(env: dict[str, str], output: Path) -> subprocess.Popen[bytes]:
     return launcher
 
 
+@pytest.mark.full
 def test_parts_that_die_come_back_and_nothing_outlives_the_launcher(env, tmp_path, stack):
     home, output = tmp_path / "home", tmp_path / "up.out"
     launcher = launch(env, output)

@@ -83,6 +83,7 @@ def test_a_journal_is_shipped_and_read_back(storage: Storage, tmp_path: Path) ->
     assert list(read_segments(storage, "journals/1/1", 20)) == journal.read(20)
 
 
+@pytest.mark.full
 def test_a_server_or_bucket_that_is_not_there_is_named(storage: Storage, server: Any) -> None:
     lost = Storage(storage.url.replace("bucket-", "other-"))
     with pytest.raises(StorageError) as caught:
