@@ -15,7 +15,7 @@ from jobs import budget
 from jobs.attempts import attempt_lost, attempt_not_started, attempt_reported_end
 from jobs.models import Attempt
 from jobs.states import State
-from jobs.supervision import TERMINAL_REPORTS, attempt_watched, journal_take
+from jobs.supervision import TERMINAL_REPORTS, attempt_answered, attempt_watched, journal_take
 from trainers.runtime import launch
 from trainers.runtime.events import Event
 from trainers.runtime.journal import JournalError, read_local
@@ -36,7 +36,7 @@ def look(*, attempt_id: UUID, watcher: str) -> float | None:
 
     Raises ``jobs.supervision.Superseded`` when another supervisor has taken over.
     """
-    attempt = attempt_watched(attempt_id=attempt_id, watcher=watcher, alive=False)
+    attempt = attempt_watched(attempt_id=attempt_id, watcher=watcher)
     if attempt.ended_at is not None:
         return None
     if attempt.report is not None:
@@ -54,13 +54,13 @@ def look(*, attempt_id: UUID, watcher: str) -> float | None:
         answer = launch.poll(driver, after=attempt.cursor, wait_s=POLL_WAIT_S, limit=POLL_LIMIT)
     except launch.DriverGone as gone:
         _read_what_is_left(attempt, watcher)
-        attempt = attempt_watched(attempt_id=attempt_id, watcher=watcher, alive=False)
+        attempt = attempt_watched(attempt_id=attempt_id, watcher=watcher)
         if attempt.report is not None:
             _wrap_up(attempt)
         else:
             _end_lost(attempt, str(gone))
         return None
-    attempt_watched(attempt_id=attempt_id, watcher=watcher, alive=True)
+    attempt_answered(attempt=attempt, watcher=watcher)
     if answer["events"]:
         journal_take(attempt_id=attempt_id, watcher=watcher, events=answer["events"])
     elif answer["journal_error"] and answer["state"] in TERMINAL_REPORTS:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -52,21 +52,25 @@ def attempts_claim(*, watcher: str, limit: int = 200) -> list[UUID]:
     return list(Attempt.objects.filter(watched_by=watcher, ended_at=None).values_list("pk", flat=True))
 
 
-def attempt_watched(*, attempt_id: UUID, watcher: str, alive: bool) -> Attempt:
-    """Renew the claim (and, when the driver answered, the lease's sign of life) and read the attempt anew.
+def attempt_watched(*, attempt_id: UUID, watcher: str) -> Attempt:
+    """Renew the claim and read the attempt anew.
 
     Raises :class:`Superseded` when the claim is no longer this watcher's.
     """
+    _renew(attempt_id, watcher, watched_until=timezone.now() + CLAIM)
+    return Attempt.objects.select_related("job__project", "grant__request").get(pk=attempt_id)
+
+
+def attempt_answered(*, attempt: Attempt, watcher: str) -> None:
+    """Renew the claim and the lease's sign of life, since the driver answered. Raises :class:`Superseded` as above."""
     now = timezone.now()
-    fields: dict[str, Any] = {"watched_until": now + CLAIM}
-    if alive:
-        fields["last_seen_at"] = now
-    if not Attempt.objects.filter(pk=attempt_id, watched_by=watcher).update(**fields):
+    _renew(attempt.pk, watcher, watched_until=now + CLAIM, last_seen_at=now)
+    Grant.objects.filter(pk=attempt.grant_id).update(renewed_at=now)
+
+
+def _renew(attempt_id: UUID, watcher: str, **times: datetime) -> None:
+    if not Attempt.objects.filter(pk=attempt_id, watched_by=watcher).update(**times):
         raise Superseded
-    attempt = Attempt.objects.select_related("job__project", "grant__request").get(pk=attempt_id)
-    if alive:
-        Grant.objects.filter(pk=attempt.grant_id).update(renewed_at=now)
-    return attempt
 
 
 def attempts_release(*, watcher: str) -> None:

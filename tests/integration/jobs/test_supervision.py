@@ -22,6 +22,7 @@ from jobs.selectors import updates_after
 from jobs.supervision import (
     JournalGap,
     Superseded,
+    attempt_answered,
     attempt_watched,
     attempts_claim,
     attempts_release,
@@ -114,7 +115,9 @@ def test_a_supervisor_that_lost_its_claim_writes_nothing(attempt):
     with pytest.raises(Superseded):
         take(attempt, [metric(1, 1)])
     with pytest.raises(Superseded):
-        attempt_watched(attempt_id=attempt.pk, watcher=ME, alive=True)
+        attempt_watched(attempt_id=attempt.pk, watcher=ME)
+    with pytest.raises(Superseded):
+        attempt_answered(attempt=attempt, watcher=ME)
     assert not MetricPoint.objects.exists()
 
 
