@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -17,8 +17,6 @@ from jobs import wake
 from jobs.models import Attempt, Job
 from jobs.services import HOLDER, job_transition
 from jobs.states import State
-
-logger = logging.getLogger(__name__)
 
 # A job whose attempts cannot even be started is given up after so many.
 MOST_STARTS = 3
@@ -130,7 +128,7 @@ def attempt_reported_end(*, attempt: Attempt, report: dict[str, Any]) -> None:
     if state == "succeeded":
         # The model, the report and the mail are made by a task; until then the job is finishing.
         close(attempt, State.FINISHING, "Training is over.", result=report.get("result"), fraction=1.0)
-        transaction.on_commit(lambda: _wake_finish(attempt.job_id))
+        transaction.on_commit(partial(wake.job_finishing, attempt.job_id), robust=True)
     elif state == "cancelled":
         close(attempt, State.CANCELLED, "Stopped.")
     else:
@@ -152,13 +150,6 @@ def close(attempt: Attempt, target: State, reason: str, **fields: Any) -> None:
         job_transition(job_id=job.pk, to=State.CANCELLED, reason=job.reason, attempt=attempt.number)
         return
     job_transition(job_id=job.pk, to=target, reason=reason, attempt=attempt.number, **fields)
-
-
-def _wake_finish(job_id: UUID) -> None:
-    try:
-        wake.job_finishing(job_id)
-    except Exception as error:
-        logger.warning("the finish of job %s was not woken, the sweep will: %s", job_id, error)
 
 
 def _end(attempt: Attempt, outcome: str, detail: str, category: Usage.Category) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
 from django.conf import settings
 from django.db import transaction
 from django.template.loader import render_to_string
@@ -11,10 +9,9 @@ from django.urls import reverse
 
 from billing.selectors import cost_of
 from delivery.services import message_enqueue
+from jobs import wake
 from jobs.models import Job
 from jobs.states import State
-
-logger = logging.getLogger(__name__)
 
 TOLD = frozenset({State.SUCCEEDED, State.FAILED})
 
@@ -40,13 +37,4 @@ def job_ended(job: Job) -> None:
         text=render_to_string("mail/job_ended.txt", context),
         html=render_to_string("mail/job_ended.html", context),
     )
-    transaction.on_commit(_wake_sender)
-
-
-def _wake_sender() -> None:
-    from delivery.tasks import send_due_messages
-
-    try:
-        send_due_messages.delay()
-    except Exception as error:
-        logger.warning("the mail sender was not woken, it looks by itself every few seconds: %s", error)
+    transaction.on_commit(wake.mail_waiting, robust=True)

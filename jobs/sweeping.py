@@ -17,15 +17,15 @@ PATIENCE = timedelta(seconds=5)
 
 
 def sweep() -> None:
-    """Send the wake-ups again; what they start is idempotent."""
+    """End what has no process left, and send the wake-ups again; what they start is idempotent."""
+    abandoned = Job.objects.filter(
+        ~Exists(Attempt.objects.filter(job=OuterRef("pk"), ended_at=None)), state=State.CANCELLING
+    )
+    for job_id, reason in abandoned.values_list("pk", "reason"):
+        job_transition(job_id=job_id, to=State.CANCELLED, only_from={State.CANCELLING}, reason=reason)
     late = timezone.now() - PATIENCE
     offered = Grant.objects.filter(state=Grant.State.OFFERED, request__holder_kind=HOLDER, created_at__lt=late)
     for grant_id in offered.values_list("pk", flat=True):
         wake.grant_offered(grant_id)
     for job_id in Job.objects.filter(state=State.FINISHING).values_list("pk", flat=True):
         wake.job_finishing(job_id)
-    abandoned = Job.objects.filter(
-        ~Exists(Attempt.objects.filter(job=OuterRef("pk"), ended_at=None)), state=State.CANCELLING
-    )
-    for job_id, reason in abandoned.values_list("pk", "reason"):
-        job_transition(job_id=job_id, to=State.CANCELLED, only_from={State.CANCELLING}, reason=reason)

@@ -26,10 +26,3 @@ def make_merged(version_id: str) -> None:
     from jobs.merge_run import merged_make
 
     merged_make(version_id=UUID(version_id))
-
-
-@shared_task
-def sweep() -> None:
-    from jobs.sweeping import sweep
-
-    sweep()

@@ -1,4 +1,4 @@
-"""Nudges to Celery. They carry ids only, may be lost, and are repeated by the sweep."""
+"""Nudges to Celery: ids at most. They may be lost: a sweep, or Celery's own schedule, finds the work anyway."""
 
 from __future__ import annotations
 
@@ -17,3 +17,10 @@ def job_finishing(job_id: UUID) -> None:
     from jobs.tasks import finish_job
 
     finish_job.delay(str(job_id))
+
+
+def mail_waiting() -> None:
+    """Have the outbox sent now rather than at its next turn."""
+    from delivery.tasks import send_due_messages
+
+    send_due_messages.delay()

@@ -116,7 +116,6 @@ CELERY_TIMEZONE = "UTC"
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BEAT_SCHEDULE = {
     "send-due-messages": {"task": "delivery.tasks.send_due_messages", "schedule": 10.0},
-    "finish-jobs": {"task": "jobs.tasks.sweep", "schedule": 15.0},
 }
 
 MAIL_FOLDER = HOME / "mail"
