@@ -227,7 +227,7 @@ def parse_spec(value: Any) -> TaskSpec:
     try:
         return TaskSpec.model_validate(value)
     except ValidationError as error:
-        raise SpecError([_describe(item) for item in error.errors()]) from error
+        raise SpecError([describe_error(item) for item in error.errors()]) from error
 
 
 def field_path(location: Sequence[int | str]) -> str:
@@ -240,7 +240,8 @@ def field_path(location: Sequence[int | str]) -> str:
     )
 
 
-def _describe(item: Any) -> tuple[str, str]:
+def describe_error(item: Any) -> tuple[str, str]:
+    """``(path, message)`` of one of pydantic's errors, in a person's words."""
     cause = item.get("ctx", {}).get("error")
     path = field_path(item["loc"])
     if isinstance(cause, FieldError):

@@ -18,7 +18,7 @@ from catalog.models import BaseModel, Dataset, DatasetVersion, RewardConfig, Rew
 from catalog.naming import checked_name, find_or_make, next_number
 from trainers.data.report import Report
 from trainers.rewards.spec import RewardSpec
-from trainers.spec import Columns, field_path
+from trainers.spec import Columns, describe_error
 from trainers.storage import Storage, StorageError
 from workspaces.errors import Refused
 from workspaces.models import Project, User
@@ -201,11 +201,7 @@ def base_models_register() -> list[BaseModel]:
 
 
 def _describe(item: Any) -> tuple[str, str]:
-    path = field_path(item["loc"])
-    cause = item.get("ctx", {}).get("error")
-    if item["type"] == "extra_forbidden":
-        return path, "there is no such field"
+    path, message = describe_error(item)
     if item["type"] == "missing":
         return path, "this is needed"
-    message = str(cause) if isinstance(cause, ValueError) else str(item["msg"])
     return path, message[:1].lower() + message[1:]
