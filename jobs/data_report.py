@@ -9,7 +9,7 @@ from typing import Any
 from catalog.models import DatasetVersion
 from catalog.previews import column_of, columns_by_hand, preview_rows
 
-PARTS = ("prompt", "answer", "messages", "system")
+PARTS = ("prompt", "answer", "messages", "system", "chosen", "rejected", "text")
 PROBLEMS = 4
 PROMPTS = 3
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any
+from typing import Any, get_args
 
 from jobs.spec_fields import SpecField, format_value, spec_fields
-from trainers.spec import TaskSpec
+from trainers.spec import RECIPES, LossName, TaskSpec
 
-# Sections that only one recipe reads. The other recipe's spec is written without them, so that it says what will run.
-ONLY_GRPO = frozenset({"loss", "reward"})
+# Sections of which a recipe's spec holds only what it reads, so that it says what will run.
+ONLY_IF_READ = frozenset({"loss", "environment"})
 
 
 def values_of(spec: TaskSpec) -> dict[str, Any]:
@@ -29,15 +29,21 @@ def raw_spec(values: Mapping[str, Any], reward: Any = None) -> dict[str, Any]:
     ``reward`` is the JSON of a reward spec, or None. The result goes through :func:`trainers.spec.parse_spec`.
     """
     spec: dict[str, Any] = {}
-    imitates = values.get("recipe") == "sft"
+    recipe = str(values.get("recipe"))
     for field in spec_fields():
         value = values.get(field.path)
-        if value in (None, "") or (imitates and field.section in ONLY_GRPO):
+        if value in (None, "") or (field.section in ONLY_IF_READ and recipe in RECIPES and recipe not in field.recipes):
             continue
+        if field.path == "loss.name" and _of_another_recipe(str(value), recipe):
+            continue  # chosen before the recipe was: the recipe's own loss is meant
         _put(spec, field.path, value)
-    if reward is not None and not imitates:
+    if reward is not None and not (recipe in RECIPES and RECIPES[recipe].reward == "unread"):
         spec["reward"] = reward
     return spec
+
+
+def _of_another_recipe(loss: str, recipe: str) -> bool:
+    return loss in get_args(LossName) and recipe in RECIPES and loss not in RECIPES[recipe].losses
 
 
 def same(left: TaskSpec, right: TaskSpec) -> bool:

@@ -15,14 +15,10 @@ from jobs.data_report import chosen_column, column_options, data_errors, dataset
 from jobs.form_values import default_values, raw_spec
 from jobs.sizes import BY_KEY, GOVERNED, SIZES
 from jobs.spec_fields import SpecField, spec_fields
-from trainers.spec import DEFAULT_MODEL, SpecError, TaskSpec, parse_spec
+from trainers.spec import DEFAULT_MODEL, RECIPES, SpecError, TaskSpec, parse_spec
 from workspaces.formats import parameters
 from workspaces.models import Project
 
-RECIPES = {
-    "grpo": ("Learn from a reward", "The model answers, the reward scores, and better answers become likelier (GRPO)."),
-    "sft": ("Imitate answers", "The model learns to write the answers that the dataset holds (SFT)."),
-}
 TIERS = {
     "reserved": "Reserved: never interrupted",
     "spot": "Spot: cheaper, may be interrupted",
@@ -41,6 +37,9 @@ SECTION_OF = {
     "environment": "data",
     "evaluation": "data",
     "loss": "reward",
+    "critic": "reward",
+    "distillation": "reward",
+    "selection": "reward",
 }
 SECTIONS = ("what", "data", "reward", "how")
 # Shown in the open; everything else of a section is folded under Advanced.
@@ -49,6 +48,7 @@ BASIC = frozenset(
         "name", "recipe", "model.base",
         "data.source", "data.system_prompt",
         "data.columns.prompt", "data.columns.answer", "data.columns.messages", "data.columns.system",
+        "data.columns.chosen", "data.columns.rejected", "data.columns.text",
         "data.max_bad_rows",
         "resources.tier", "budget.amount", "budget.minutes",
     }
@@ -189,7 +189,9 @@ class JobForm(forms.Form):
 
     def _reward_json(self) -> Any:
         chosen = self.value("reward")
-        if self.value("recipe") != "grpo":
+        recipe = RECIPES.get(self.value("recipe"))
+        by_itself = recipe and recipe.environments and self.value("environment.kind") not in ("", "single_turn")
+        if recipe is None or recipe.reward == "unread" or by_itself or (recipe.reward == "optional" and not chosen):
             return None
         if not chosen:
             # Said here and not left to the spec, which looks at how its parts fit only once each part is right.
@@ -239,8 +241,6 @@ class JobForm(forms.Form):
             return column_options(self.dataset, field.path.rpartition(".")[2], self.value(field.path))
         if field.path == "resources.tier":
             return [(tier, TIERS.get(tier, tier)) for tier in field.choices]
-        if field.path == "loss.name":
-            return [(name, name) for name in field.choices if name != "cross_entropy"]
         return [(choice, choice) for choice in field.choices]
 
     @property
@@ -267,10 +267,18 @@ class JobForm(forms.Form):
 
     @property
     def recipes(self) -> list[tuple[str, str, str]]:
-        """``(value, title, explanation)``; a recipe that is new to the spec shows by its name."""
-        choices = next(field.choices for field in spec_fields() if field.path == "recipe")
-        order = [*RECIPES, *(name for name in choices if name not in RECIPES)]
-        return [(name, *RECIPES.get(name, (name, ""))) for name in order if name in choices]
+        """``(value, title, explanation)``"""
+        return [(name, recipe.title, recipe.text) for name, recipe in RECIPES.items()]
+
+    @property
+    def rewarded(self) -> str:
+        """The recipes that read a reward."""
+        return " ".join(name for name, recipe in RECIPES.items() if recipe.reward != "unread")
+
+    @property
+    def losses(self) -> str:
+        """JSON: the losses of each recipe, its own first."""
+        return json.dumps({name: recipe.losses for name, recipe in RECIPES.items()})
 
     @property
     def suggested_name(self) -> str:
@@ -320,7 +328,11 @@ def group_title(field: SpecField) -> str:
         "model": "Weights",
         "model.adapter": "Adapter (LoRA)",
         "data": "Rows",
+        "environment": "Episodes",
         "loss": "Loss",
+        "critic": "Value network",
+        "distillation": "Teacher",
+        "selection": "What is imitated",
         "sampling": "Sampling",
         "hyperparameters": "Optimizer",
         "evaluation": "Evaluation on held-out prompts",

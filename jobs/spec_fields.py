@@ -14,7 +14,7 @@ import annotated_types
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from trainers.spec import TaskSpec
+from trainers.spec import RECIPES, TaskSpec, read_by
 
 Control = Literal["integer", "number", "text", "long_text", "switch", "choice"]
 
@@ -31,12 +31,14 @@ UNITS = (
     ("group_size", "completions"),
     ("prompts", "prompts"),
     ("limit", "rows"),
-    ("keep", "checkpoints"),
+    ("checkpointing.keep", "checkpoints"),
     ("devices", "devices"),
 )
 # Spelled as the field spells them; every other name is its own label.
 ACRONYMS = {
     "kl": "KL",
+    "gae": "GAE",
+    "n": "N",
     "lora": "LoRA",
     "mlp": "MLP",
     "adamw": "AdamW",
@@ -48,6 +50,8 @@ LONG_TEXT = 1000
 # Names that need their section to be understood, said so that they stand alone.
 LABELS = {
     "model.base": "Base model",
+    "model.start_from": "Start from",
+    "environment.kind": "Environment",
     "data.source": "Dataset",
     "loss.name": "Loss",
     "budget.amount": "Budget",
@@ -59,6 +63,12 @@ LABELS = {
     "checkpointing.every_minutes": "Checkpoint also every",
     "checkpointing.keep": "Checkpoints kept",
     "evaluation.source": "Dataset for evaluation",
+    "loss.kl_in": "KL penalty in",
+    "loss.expression": "Own loss",
+    "critic.learning_rate": "Learning rate of the critic",
+    "critic.warmup_steps": "Steps for the critic alone",
+    "selection.keep": "Best completions to imitate",
+    "selection.minimum_reward": "Least reward to imitate",
     "evaluation.prompts": "Held-out prompts",
 }
 
@@ -78,6 +88,12 @@ class SpecField:
     maximum: str = ""
     unit: str = ""
     max_length: int | None = None
+    recipes: frozenset[str] = frozenset()
+
+    @property
+    def only_for(self) -> str:
+        """The recipes that read it, for the page to hide it from the others; empty when all do."""
+        return "" if self.recipes >= set(RECIPES) else " ".join(sorted(self.recipes))
 
     @property
     def section(self) -> str:
@@ -135,7 +151,7 @@ def _field(path: str, name: str, info: FieldInfo, kind: Any, nullable: bool) -> 
     choices: tuple[str, ...] = ()
     limits = _limits(info)
     label = LABELS.get(path) or _label(name)
-    unit = _unit(name)
+    unit = _unit(path)
     if get_origin(kind) is Literal:
         choices = tuple(str(choice) for choice in get_args(kind))
         if len(choices) < 2:
@@ -162,6 +178,7 @@ def _field(path: str, name: str, info: FieldInfo, kind: Any, nullable: bool) -> 
         # A label that says what it counts needs no unit.
         unit=unit if control in ("integer", "number") and unit.rstrip("s") not in label.lower() else "",
         max_length=limits.max_length,
+        recipes=read_by(path),
     )
 
 
@@ -208,5 +225,5 @@ def _label(name: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _unit(name: str) -> str:
-    return next((unit for ending, unit in UNITS if name == ending or name.endswith(ending)), "")
+def _unit(path: str) -> str:
+    return next((unit for ending, unit in UNITS if path.endswith(ending)), "")

@@ -25,10 +25,19 @@ function fieldChanged(field) {
   return field;
 }
 
-/** Sections that the chosen recipe does not read are out of the way; what was typed there is kept. */
+const losses = JSON.parse(form.dataset.losses);
+
+/** Fields that the chosen recipe does not read are out of the way; what was typed there is kept. */
 function recipeChosen() {
   const recipe = form.querySelector('input[name="recipe"]:checked')?.value;
-  for (const part of form.querySelectorAll("[data-recipe]")) part.hidden = part.dataset.recipe !== recipe;
+  for (const part of form.querySelectorAll("[data-recipes]")) part.hidden = !part.dataset.recipes.split(" ").includes(recipe);
+  for (const group of form.querySelectorAll(".fold-group")) group.hidden = !group.querySelector(".field:not([hidden])");
+  for (const fold of form.querySelectorAll(".fold")) fold.hidden = !fold.querySelector(".fold-group:not([hidden])");
+  const loss = form.elements.namedItem("loss.name");
+  const fitting = losses[recipe] ?? [];
+  for (const option of loss.options) option.hidden = option.disabled = !fitting.includes(option.value);
+  if (fitting.length && !fitting.includes(loss.value)) loss.value = fitting[0];
+  loss.closest(".field").hidden = fitting.length < 2;
 }
 
 form.addEventListener("input", (event) => {

@@ -41,7 +41,7 @@ def leaves(model: type[BaseModel], prefix: str = "") -> set[str]:
 
 def test_every_value_of_the_spec_is_in_the_form_once():
     made_elsewhere = {path for path in leaves(TaskSpec) if path.startswith("reward.")}
-    without_choice = {"version", "model.adapter.kind", "environment.kind"}
+    without_choice = {"version", "model.adapter.kind"}
     assert leaves(TaskSpec) - made_elsewhere - without_choice == set(FIELDS)
     assert len(FIELDS) == len(spec_fields())
 
@@ -64,7 +64,7 @@ def test_every_field_says_what_it_does():
         ("hyperparameters.beta2", "number", "0, below 1", "0.95", ""),
         ("hyperparameters.eps", "number", "above 0, below 1", "1e-8", ""),
         ("sampling.max_new_tokens", "integer", "1 – 32768", "256", ""),
-        ("sampling.group_size", "integer", "2 – 1024", "8", "completions"),
+        ("sampling.group_size", "integer", "1 – 1024", "8", "completions"),
         ("evaluation.every_steps", "integer", "0 or more", "10", "steps"),
         ("loss.name", "choice", "", "ppo", ""),
         ("data.shuffle", "switch", "", "on", ""),
