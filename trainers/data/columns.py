@@ -10,7 +10,7 @@ from typing import Any
 
 from trainers.spec import Columns
 
-PARTS = ("prompt", "answer", "messages", "system")
+PARTS = ("prompt", "answer", "messages", "system", "chosen", "rejected", "text")
 
 # Usual names, the surest first.
 _NAMES: dict[str, tuple[str, ...]] = {
@@ -28,11 +28,24 @@ _NAMES: dict[str, tuple[str, ...]] = {
         *("对话", "多轮对话", "消息", "会话"),
     ),
     "system": ("system", "system_prompt", "system_message", "系统提示词", "系统提示", "系统"),
+    "chosen": (
+        *("chosen", "preferred", "accepted", "winner", "better", "chosen_response", "response_chosen"),
+        *("preferred_output", "选中", "优选", "更好"),
+    ),
+    "rejected": (
+        *("rejected", "dispreferred", "non_preferred", "loser", "worse", "rejected_response", "response_rejected"),
+        *("non_preferred_output", "拒绝", "劣选", "更差"),
+    ),
+    "text": ("text", "content", "document", "passage", "文本", "正文", "内容"),
 }
+# Pairs go first: `rejected_response` is a rejected answer before it is a response.
+_ORDER = ("chosen", "rejected", "prompt", "answer", "messages", "system", "text")
 # Words that tell a part even within a longer name, such as `math_question` or `中文题目`.
 _WORDS = {
     "prompt": ("prompt", "question", "instruction", "query", "问题", "题目", "指令", "题干"),
     "answer": ("answer", "response", "solution", "completion", "答案", "回答", "解答"),
+    "chosen": ("chosen",),
+    "rejected": ("rejected",),
 }
 _ABOUT = {
     "id",
@@ -64,12 +77,20 @@ class ColumnMap:
     answer: str | None = None
     messages: str | None = None
     system: str | None = None
+    chosen: str | None = None
+    rejected: str | None = None
+    text: str | None = None
     context: str | None = None
     reasons: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def usable(self) -> bool:
-        return self.prompt is not None or self.messages is not None
+        return not (self.prompt is None and self.messages is None and self.text is None and not self.pairs)
+
+    @property
+    def pairs(self) -> bool:
+        """Whether rows hold a better and a worse answer."""
+        return self.chosen is not None and self.rejected is not None
 
     def part_of(self, column: str) -> str | None:
         return next((part for part in (*PARTS, "context") if getattr(self, part) == column), None)
@@ -94,7 +115,7 @@ def choose_columns(rows: Sequence[Mapping[str, Any]], wanted: Columns | None) ->
             if column not in present:
                 raise NoSuchColumn(part, column, present)
             chosen[part], reasons[part] = column, "chosen by you"
-    for part in PARTS:
+    for part in _ORDER:
         if part not in chosen:
             free = [column for column in present if column not in chosen.values()]
             if found := _by_name(part, free):
@@ -142,12 +163,33 @@ def _has_within(name: str, usual: Sequence[str]) -> bool:
 
 
 def _prefer_one_kind(chosen: dict[str, str], reasons: dict[str, str], wanted: Columns | None) -> None:
-    """Of a prompt and a chat that were both found, keep the one the user named, or that brings its answer along."""
+    """Of several kinds of rows that were all found, keep the one the user named, or that holds the most.
+
+    A pair says more than a chat, and a chat or a prompt more than a text; of a prompt and a chat the one that brings
+    its answer along is kept.
+    """
+    named = {part for part in PARTS if wanted is not None and getattr(wanted, part) is not None}
+    if ("chosen" in chosen) != ("rejected" in chosen):  # half a pair is none
+        for part in {"chosen", "rejected"} & set(chosen) - named:
+            del chosen[part], reasons[part]
+    if "chosen" in chosen and "messages" not in named:
+        _drop(chosen, reasons, "messages")
+    if "text" in chosen and "text" not in named:
+        if {"prompt", "messages", "chosen"} & set(chosen):
+            _drop(chosen, reasons, "text")
+        elif "answer" in chosen:  # a text with a label is a question with its answer
+            chosen["prompt"], reasons["prompt"] = chosen["text"], "by its name, beside an answer"
+            _drop(chosen, reasons, "text")
     if "prompt" not in chosen or "messages" not in chosen:
         return
-    named = {part for part in ("prompt", "messages") if wanted is not None and getattr(wanted, part) is not None}
-    loser = "messages" if named == {"prompt"} or (not named and "answer" in chosen) else "prompt"
-    del chosen[loser], reasons[loser]
+    asked = named & {"prompt", "messages"}
+    loser = "messages" if asked == {"prompt"} or (not asked and "answer" in chosen) else "prompt"
+    _drop(chosen, reasons, loser)
+
+
+def _drop(chosen: dict[str, str], reasons: dict[str, str], part: str) -> None:
+    chosen.pop(part, None)
+    reasons.pop(part, None)
 
 
 def _alpaca_context(

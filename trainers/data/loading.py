@@ -55,19 +55,21 @@ def load_rows(
     *,
     need_answer: bool = False,
     for_sft: bool = False,
+    for_pairs: bool = False,
     check: RowCheck | None = None,
 ) -> LoadedRows:
     """Read the rows of a task's dataset.
 
-    ``need_answer``: the reward compares with answers; ``for_sft``: answers are imitated; ``check``: a further test of
-    each row. More unusable rows than ``data.max_bad_rows`` raise ``RunError("bad_data")`` naming the first of them.
+    ``need_answer``: the reward compares with answers; ``for_sft``: answers or plain texts are imitated (else every
+    row must have a prompt); ``for_pairs``: a better answer is told from a worse one; ``check``: a further test of each
+    row. More unusable rows than ``data.max_bad_rows`` raise ``RunError("bad_data")`` naming the first of them.
     """
     loaded = LoadedRows()
     try:
         records, loaded.columns = _with_columns(open_records(file, name).records, data.columns)
-        needed = need_answer or for_sft
+        needs = _Needs(need_answer, for_sft, for_pairs, check)
         for record in records:
-            _take(loaded, record, data, needed, check)
+            _take(loaded, record, data, needs)
             if data.limit is not None and len(loaded.rows) >= data.limit:
                 break
     except UnreadableFile as error:
@@ -85,6 +87,29 @@ def load_rows(
             "bad_data", f"The dataset {name!r} has no row that can be used.", "Upload rows to train on.", "data"
         )
     return loaded
+
+
+@dataclass(frozen=True, slots=True)
+class _Needs:
+    answer: bool
+    imitated: bool
+    pairs: bool
+    check: RowCheck | None
+
+    def verify(self, row: DataRow, using: ColumnMap) -> None:
+        """Raises :class:`RowFault` for a row that is well formed, but not what this run can use."""
+        if self.pairs and row.rejected is None:
+            advice = "Use data with a chosen and a rejected answer in each row, or name their columns."
+            raise RowFault("no_pair", "It holds no pair of answers.", advice)
+        if row.text is not None and not (self.imitated and not self.answer):
+            advice = "Plain text can only be imitated (sft); for anything else name the column with the question."
+            raise RowFault("no_prompt", "It is plain text without a question.", advice, using.text)
+        unsaid = row.text is None and row.messages is None
+        if (self.answer and row.answer is None) or (self.imitated and unsaid):
+            advice = "Fill the answer in, or choose the column that holds it."
+            raise RowFault("empty_answer", "The answer is empty.", advice, using.answer)
+        if self.check is not None and (problem := self.check(row)):
+            raise RowFault("unfit", problem, "Correct the row, or choose another reward.", using.answer)
 
 
 def first_records(records: Iterator[Record]) -> tuple[list[Record], list[Mapping[str, Any]]]:
@@ -107,21 +132,17 @@ def _with_columns(records: Iterator[Record], wanted: Columns) -> tuple[Iterator[
     using = choose_columns(samples, wanted)
     if not using.usable:
         message = f"No column looks like a prompt. The columns are {listed(column_names(samples))}."
-        advice = "Choose which of them holds the question, and which the reference answer."
+        advice = "Choose which of them holds the question, and which the reference answer if there is one."
         raise RunError("bad_data", message, advice, "data.columns.prompt")
     return chain(first, records), using
 
 
-def _take(loaded: LoadedRows, record: Record, data: Data, needed: bool, check: RowCheck | None) -> None:
+def _take(loaded: LoadedRows, record: Record, data: Data, needs: _Needs) -> None:
     try:
         if record.columns is None:
             raise record.fault or RowFault("broken", "It cannot be read.", "")
         row = build_row(record.line, record.columns, loaded.columns, data.system_prompt)
-        if needed and row.answer is None:
-            advice = "Fill the answer in, or choose the column that holds it."
-            raise RowFault("empty_answer", "The answer is empty.", advice, loaded.columns.answer)
-        if check is not None and (problem := check(row)):
-            raise RowFault("unfit", problem, "Correct the row, or choose another reward.", loaded.columns.answer)
+        needs.verify(row, loaded.columns)
     except RowFault as fault:
         loaded.bad_count += 1
         if len(loaded.bad) < max(_NAMED, min(data.max_bad_rows, 10_000)):

@@ -26,7 +26,7 @@ class ColumnReport(ReportPart):
     """A column with the types of its values (``text``, ``number`` ...) and how often each occurs."""
 
     name: str
-    part: Literal["prompt", "answer", "messages", "system", "context"] | None
+    part: Literal["prompt", "answer", "messages", "system", "chosen", "rejected", "text", "context"] | None
     reason: str | None = Field(description="Why it plays that part.")
     types: dict[str, int]
     filled: int = Field(description="Rows in which it is neither missing nor empty.")

@@ -35,7 +35,7 @@ class Row(Protocol):
 
     @property
     def prompt_messages(self) -> Sequence[Message]:
-        """The chat up to and including the last question, system message first if there is one."""
+        """The chat up to and including the last question, system message first if there is one; empty for plain text."""
         ...
 
     @property
@@ -46,6 +46,21 @@ class Row(Protocol):
     @property
     def messages(self) -> Sequence[Message] | None:
         """The whole chat with the assistant's turns, for SFT; None when the row has no answer to imitate."""
+        ...
+
+    @property
+    def chosen(self) -> Sequence[Message] | None:
+        """Of a preference pair, the whole chat with the better answer: the prompt messages, then the answer's."""
+        ...
+
+    @property
+    def rejected(self) -> Sequence[Message] | None:
+        """The same with the worse answer; None where ``chosen`` is."""
+        ...
+
+    @property
+    def text(self) -> str | None:
+        """Plain text to be imitated as it is, without any chat around it; the row then has no prompt messages."""
         ...
 
     @property
@@ -60,12 +75,16 @@ class Row(Protocol):
 
 
 class ScoredInput(NamedTuple):
-    """One completion to be scored. ``prompt`` is what :func:`prompt_text` makes of the row's messages."""
+    """One completion to be scored. ``prompt`` is what :func:`prompt_text` makes of the row's messages.
+
+    ``tokens`` is the length of the completion as the model sampled it; None where no model did.
+    """
 
     prompt: str
     completion: str
     answer: str | None
     row: Mapping[str, Any]
+    tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

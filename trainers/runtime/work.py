@@ -18,7 +18,7 @@ from trainers.data.rows import DataRow
 from trainers.recipes.context import RunContext
 from trainers.rewards.scorer import Scorer, answer_problem, needs_answer
 from trainers.runtime.payload import Launch
-from trainers.spec import Data, TaskSpec
+from trainers.spec import RECIPES, Data, RewardSpec, TaskSpec
 from trainers.storage import Storage
 
 logger = logging.getLogger(__name__)
@@ -66,6 +66,7 @@ def load_data(ctx: RunContext, launch: Launch, storage: Storage) -> tuple[list[D
 
 
 def _load(ctx: RunContext, storage: Storage, key: str, name: str, data: Data) -> LoadedRows:
+    reward = _scored(ctx.spec)
     content_hash = key.rpartition("/")[2] if key.startswith("objects/") else None
     local = storage.fetch_file(key, ctx.scratch / "data" / key.rpartition("/")[2], content_hash)
     with local.open("rb") as file:
@@ -73,8 +74,9 @@ def _load(ctx: RunContext, storage: Storage, key: str, name: str, data: Data) ->
             file,
             name,
             data,
-            need_answer=ctx.spec.reward is not None and needs_answer(ctx.spec.reward),
+            need_answer=reward is not None and needs_answer(reward),
             for_sft=ctx.spec.recipe == "sft",
+            for_pairs=ctx.spec.recipe == "dpo",
             check=_fits_reward(ctx.spec),
         )
     if loaded.bad_count:
@@ -87,10 +89,13 @@ def _load(ctx: RunContext, storage: Storage, key: str, name: str, data: Data) ->
 
 
 def _fits_reward(spec: TaskSpec) -> Callable[[DataRow], str | None] | None:
-    reward = spec.reward
-    if reward is None or spec.recipe == "sft":
-        return None
-    return lambda row: answer_problem(reward, row.answer)
+    reward = _scored(spec)
+    return None if reward is None else lambda row: answer_problem(reward, row.answer)
+
+
+def _scored(spec: TaskSpec) -> RewardSpec | None:
+    """The reward, where the recipe reads it."""
+    return None if RECIPES[spec.recipe].reward == "unread" else spec.reward
 
 
 def _load_torch(threads: int) -> Any:
