@@ -2,7 +2,8 @@
 
 Shapes: N is the number of scored tokens of all sequences together, laid end to end; ``bounds`` tells them apart.
 A loss is a *sum* over tokens: what is a mean elsewhere is made by the caller's weights or advantages. So the gradients
-of several calls add up, and one batch in two halves trains as the batch in one piece.
+of several calls add up, and one batch in two halves trains as the batch in one piece. A loss of your own is a
+:class:`Loss` whose function keeps to that, or an expression (:mod:`trainers.losses.custom`).
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ class LossInputs:
     """``logprobs`` (N, with gradient) of the target tokens under the model in training, and what came with them.
 
     ``arrays`` holds per-token inputs of shape N by the names of the Tinker protocol: ``weights``, ``advantages``,
-    ``logprobs`` (of the policy that sampled), ``sequence_ratio_mask``. Sequence i owns tokens ``bounds[i]`` up to
-    ``bounds[i + 1]``.
+    ``logprobs`` (of the policy that sampled), ``sequence_ratio_mask``. Besides the protocol's, every policy loss takes
+    ``token_weights``, by which the token's term of the sum is multiplied: how a recipe makes its mean. ``mask`` is 0 at
+    tokens that the model did not write. Sequence i owns tokens ``bounds[i]`` up to ``bounds[i + 1]``.
     """
 
     logprobs: Tensor
@@ -30,6 +32,20 @@ class LossInputs:
     def log_ratio(self) -> Tensor:
         """log p - log q per token: the model in training against the policy that sampled."""
         return self.logprobs - self.arrays["logprobs"]
+
+    def sum(self, terms: Tensor) -> Tensor:
+        """Sum of per-token terms (N), each by its ``token_weights`` if there are some."""
+        weights = self.arrays.get("token_weights")
+        return terms.sum() if weights is None else (terms * weights).sum()
+
+    def sequences(self) -> Tensor:
+        """For each token (N) the number of its sequence."""
+        edges = torch.as_tensor(self.bounds, device=self.logprobs.device)
+        return torch.repeat_interleave(torch.arange(len(edges) - 1, device=edges.device), edges.diff())
+
+    def per_sequence(self, terms: Tensor) -> Tensor:
+        """Sums of per-token terms (N) over each sequence (S)."""
+        return terms.new_zeros(len(self.bounds) - 1).index_add(0, self.sequences(), terms)
 
 
 @dataclass(frozen=True)

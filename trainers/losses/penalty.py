@@ -22,13 +22,16 @@ def kl_estimate(logprobs: Tensor, reference: Tensor) -> Tensor:
 def with_kl(loss: Loss, coefficient: float) -> Loss:
     """The loss plus ``coefficient`` · Σ KL estimate; reads ``reference_logprobs`` (N) besides the loss's own arrays.
 
-    The coefficient is per token, so a caller who averages over tokens divides it as it divides the advantages.
+    The penalty is per token and weighed by ``token_weights`` like the loss; tokens whose ``mask`` is 0 have none.
     """
 
     def function(inputs: LossInputs, config: Mapping[str, float]) -> LossOutput:
         output = loss.function(inputs, config)
-        kl = kl_estimate(inputs.logprobs, inputs.arrays["reference_logprobs"]).sum()
-        sums = {**output.sums, "kl": kl.detach(), "kl_tokens": torch.as_tensor(inputs.logprobs.numel())}
-        return LossOutput(output.total + coefficient * kl, sums)
+        kl = kl_estimate(inputs.logprobs, inputs.arrays["reference_logprobs"])
+        tokens = torch.as_tensor(kl.numel())
+        if (mask := inputs.arrays.get("mask")) is not None:
+            kl, tokens = kl * mask, mask.sum()
+        sums = {**output.sums, "kl": kl.detach().sum(), "kl_tokens": tokens}
+        return LossOutput(output.total + coefficient * inputs.sum(kl), sums)
 
     return Loss(f"{loss.name} with KL penalty", function, (*loss.arrays, "reference_logprobs"), loss.defaults)

@@ -17,7 +17,7 @@ def importance_sampling(inputs: LossInputs, config: Mapping[str, float]) -> Loss
     """-Σ r·A: the policy gradient, corrected for the policy that sampled (Kahn & Marshall 1953)."""
     log_ratio, advantages = inputs.log_ratio(), inputs.arrays["advantages"]
     ratio = log_ratio.exp()
-    return LossOutput(-(ratio * advantages).sum(), ratio_sums(log_ratio, ratio, advantages, 0.0, float("inf")))
+    return LossOutput(-inputs.sum(ratio * advantages), ratio_sums(log_ratio, ratio, advantages, 0.0, float("inf")))
 
 
 def ppo(inputs: LossInputs, config: Mapping[str, float]) -> LossOutput:
@@ -25,8 +25,8 @@ def ppo(inputs: LossInputs, config: Mapping[str, float]) -> LossOutput:
 
     ``clip_low_threshold`` and ``clip_high_threshold`` bound the ratio itself (0.8 and 1.2, not 0.2).
     """
-    log_ratio, advantages = inputs.log_ratio(), inputs.arrays["advantages"]
-    return _clipped(log_ratio, log_ratio.exp(), advantages, config)
+    log_ratio = inputs.log_ratio()
+    return _clipped(inputs, log_ratio, log_ratio.exp(), config)
 
 
 def cispo(inputs: LossInputs, config: Mapping[str, float]) -> LossOutput:
@@ -34,7 +34,7 @@ def cispo(inputs: LossInputs, config: Mapping[str, float]) -> LossOutput:
     low, high = config["clip_low_threshold"], config["clip_high_threshold"]
     log_ratio, advantages = inputs.log_ratio(), inputs.arrays["advantages"]
     ratio = log_ratio.detach().exp()
-    total = -(ratio.clamp(low, high) * inputs.logprobs * advantages).sum()
+    total = -inputs.sum(ratio.clamp(low, high) * inputs.logprobs * advantages)
     return LossOutput(total, ratio_sums(log_ratio, ratio, advantages, low, high))
 
 
@@ -44,7 +44,7 @@ def dro(inputs: LossInputs, config: Mapping[str, float]) -> LossOutput:
     Source: Tinker protocol, loss ``dro``; after Richemond et al. 2024, arXiv:2405.19107.
     """
     log_ratio, advantages = inputs.log_ratio(), inputs.arrays["advantages"]
-    total = -(inputs.logprobs * advantages - 0.5 * config["beta"] * log_ratio.square()).sum()
+    total = -inputs.sum(inputs.logprobs * advantages - 0.5 * config["beta"] * log_ratio.square())
     return LossOutput(total, ratio_sums(log_ratio, log_ratio.detach().exp(), advantages, 0.0, float("inf")))
 
 
@@ -57,21 +57,14 @@ def gspo(inputs: LossInputs, config: Mapping[str, float]) -> LossOutput:
     log_ratio, advantages = inputs.log_ratio(), inputs.arrays["advantages"]
     mask = inputs.arrays.get("sequence_ratio_mask")
     mask = (advantages if mask is None else mask) != 0
-    sequence = _sequence_of_token(inputs.bounds, log_ratio)
-    sums = log_ratio.new_zeros(len(inputs.bounds) - 1)
     held = mask.to(log_ratio.dtype)
-    counts = sums.index_add(0, sequence, held).clamp(min=1)
-    mean = (sums.index_add(0, sequence, log_ratio.detach() * held) / counts)[sequence]
+    counts = inputs.per_sequence(held).clamp(min=1)
+    mean = (inputs.per_sequence(log_ratio.detach() * held) / counts)[inputs.sequences()]
     ratio = (mean + inputs.logprobs - inputs.logprobs.detach()).exp()
-    return _clipped(log_ratio, ratio, advantages, config)
+    return _clipped(inputs, log_ratio, ratio, config)
 
 
-def _clipped(log_ratio: Tensor, ratio: Tensor, advantages: Tensor, config: Mapping[str, float]) -> LossOutput:
-    low, high = config["clip_low_threshold"], config["clip_high_threshold"]
-    total = -torch.minimum(ratio * advantages, ratio.clamp(low, high) * advantages).sum()
+def _clipped(inputs: LossInputs, log_ratio: Tensor, ratio: Tensor, config: Mapping[str, float]) -> LossOutput:
+    low, high, advantages = config["clip_low_threshold"], config["clip_high_threshold"], inputs.arrays["advantages"]
+    total = -inputs.sum(torch.minimum(ratio * advantages, ratio.clamp(low, high) * advantages))
     return LossOutput(total, ratio_sums(log_ratio, ratio, advantages, low, high))
-
-
-def _sequence_of_token(bounds: object, like: Tensor) -> Tensor:
-    edges = torch.as_tensor(bounds, device=like.device)
-    return torch.repeat_interleave(torch.arange(len(edges) - 1, device=like.device), edges.diff())
