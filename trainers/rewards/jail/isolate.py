@@ -24,7 +24,7 @@ _NOBODY = 65534
 class Isolation:
     """The rights of one worker: :meth:`enclose` in the keeper, :meth:`confine` in its child, :meth:`limit` per task."""
 
-    def __init__(self, folder: str, without: frozenset[str]) -> None:
+    def __init__(self, folder: str, without: frozenset[str], packages: str | None = None) -> None:
         self.folder = folder
         self.without = without
         self.scratch = folder
@@ -32,6 +32,8 @@ class Isolation:
         self.lacks: list[str] = []
         self.seccomp_works = False
         self._readable = [path for path in sys.path if os.path.isdir(path)]
+        if packages is not None:
+            self._readable += [os.path.realpath(entry.path) for entry in os.scandir(packages)]
         # Opened while they can be: the interpreter may live in a folder that is closed to the later user.
         self._readable_handles = [os.open(path, os.O_PATH) for path in self._readable]
         self._folder_handle = os.open(folder, os.O_PATH)
@@ -83,15 +85,19 @@ class Isolation:
         folder, quiet = self.folder, kernel.MS_NOSUID | kernel.MS_NODEV
         kernel.mount(None, "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
         kernel.mount("tmpfs", folder, "tmpfs", quiet, "size=1m,mode=755")
+        covers: list[str] = []
         for path in self._readable:
             target = folder + path
             if os.path.exists(target):  # inside one that is bound already
                 continue
-            os.makedirs(target)
+            _make_place(path, target)
             kernel.bind_read_only(path, target)
             for packages in (f"{target}/site-packages", f"{target}/dist-packages"):
                 if os.path.isdir(packages):
-                    kernel.mount("tmpfs", packages, "tmpfs", quiet | kernel.MS_RDONLY, "size=4k")
+                    kernel.mount("tmpfs", packages, "tmpfs", quiet, "size=256k,mode=755")
+                    covers.append(packages)
+        for packages in covers:
+            kernel.mount(None, packages, None, kernel.MS_REMOUNT | kernel.MS_BIND | kernel.MS_RDONLY | quiet)
         os.mkdir(f"{folder}/dev")
         for device in ("/dev/null", "/dev/urandom"):
             with open(folder + device, "w"):
@@ -198,6 +204,16 @@ _DANGER = {
     "network": "using the network",
     "processes": "starting processes that outlive it",
 }
+
+
+def _make_place(path: str, target: str) -> None:
+    """An empty folder or file at ``target``, to bind ``path`` on."""
+    if os.path.isdir(path):
+        os.makedirs(target)
+        return
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    with open(target, "w"):
+        pass
 
 
 def _limit(which: int, value: int) -> None:

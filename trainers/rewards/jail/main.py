@@ -7,18 +7,21 @@ Three processes, so that none of ours ever shares one with the code of users:
 - one *task* process per batch, under limits and the system-call filter, which ends with the batch: nothing a function
   leaves behind (threads, globals, files) reaches the next one.
 
-Messages are JSON lines. In: a header ``{id, task, memory, seconds, size}`` and ``size`` bytes of JSON payload. Out:
-``{id, started}``, the task's own lines, and ``{id, end}`` with the exit code (negative: the signal).
+Messages are JSON lines. In: a header ``{id, task, memory, seconds, size}`` and ``size`` bytes of JSON payload; while a
+task runs also ``{stop: id}``, at which it is killed. Out, on two channels: the task's own lines, and the server's
+``{id, started}`` and ``{id, end}`` with the exit code (negative: the signal). The task's process does not hold the
+server's channel, so that no code of a user can pretend to have started or ended.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import select
 import signal
 import sys
-from typing import Any, BinaryIO
+from typing import Any
 
 from .isolate import Isolation
 from .tasks import TASKS
@@ -35,17 +38,24 @@ PRELOADED = (
 
 
 def main() -> None:
-    """Entry of the keeper; the one argument is JSON: ``{folder, lifeline, without}``."""
+    """Entry of the keeper; the one argument is JSON: ``{folder, lifeline, control, without, tools, packages}``.
+
+    ``tools`` are modules of our own to load, and ``packages`` a folder of links to the packages they need.
+    """
     config = json.loads(sys.argv[1])
+    if config["packages"]:
+        sys.path.append(config["packages"])
     for name in PRELOADED:
         __import__(name)
-    isolation = Isolation(config["folder"], frozenset(config["without"]))
+    isolation = Isolation(config["folder"], frozenset(config["without"]), config["packages"])
+    for name in config["tools"]:
+        TASKS.update(importlib.import_module(f".{name}", __package__).TASKS)
     isolation.enclose()
     server = os.fork()
     if server == 0:
         os.close(config["lifeline"])
-        _guarded(lambda: _serve(isolation))
-    for descriptor in (0, 1, 2):
+        _guarded(lambda: _serve(isolation, config["control"]))
+    for descriptor in (0, 1, 2, config["control"]):
         os.close(descriptor)
     handle = os.pidfd_open(server)
     # Nothing is ever written to the lifeline: it becomes readable when the platform's end is closed.
@@ -66,36 +76,64 @@ def _guarded(body: Any) -> None:
         os._exit(70)
 
 
-def _serve(isolation: Isolation) -> None:
+def _serve(isolation: Isolation, control: int) -> None:
     isolation.confine()
-    tasks = sys.stdin.buffer
     ready, answer = os.pipe()
-    _fork_task(isolation, {"id": 0, "task": "trial", "memory": 1 << 30, "seconds": 10}, b"{}", answer)
+    _fork_task(isolation, {"id": 0, "task": "trial", "memory": 1 << 30, "seconds": 10}, b"{}", answer, control)
     os.close(answer)
     with open(ready, "rb") as lines:
         messages = [json.loads(line) for line in lines]
     said: dict[str, Any] = {}
     for message in messages:
         said.update(message)
-    _send({"ready": isolation.report(said["tried"], said["seccomp"], said["lacks"])}, 1)
-    while header := tasks.readline():
+    _send({"ready": isolation.report(said["tried"], said["seccomp"], said["lacks"])}, control)
+    while header := _line():
         task = json.loads(header)
-        payload = _exactly(tasks, task["size"])
-        code = _fork_task(isolation, task, payload, 1)
-        _send({"id": task["id"], "end": code, "clean": _clean()}, 1)
+        if "stop" in task:  # it had ended by itself
+            continue
+        payload = _exactly(task["size"])
+        code = _fork_task(isolation, task, payload, 1, control)
+        _send({"id": task["id"], "end": code, "clean": _clean()}, control)
 
 
-def _exactly(source: BinaryIO, size: int) -> bytes:
-    payload = source.read(size)
-    if len(payload) < size:  # the platform has gone in the middle of a task
-        os._exit(0)
-    return payload
+def _line() -> bytes:
+    """One line of standard input, read byte by byte: what follows it must stay in the pipe, where it can be seen."""
+    line = bytearray()
+    while not line.endswith(b"\n"):
+        byte = os.read(0, 1)
+        if not byte:
+            return b""
+        line += byte
+    return bytes(line)
 
 
-def _fork_task(isolation: Isolation, task: dict[str, Any], payload: bytes, out: int) -> int:
+def _exactly(size: int) -> bytes:
+    payload = bytearray()
+    while len(payload) < size:
+        data = os.read(0, min(size - len(payload), 1 << 20))
+        if not data:  # the platform has gone in the middle of a task
+            os._exit(0)
+        payload += data
+    return bytes(payload)
+
+
+def _fork_task(isolation: Isolation, task: dict[str, Any], payload: bytes, out: int, control: int) -> int:
     child = os.fork()
     if child == 0:
+        os.close(control)
         _guarded(lambda: _run(isolation, task, payload, out))
+    if task["id"]:
+        _send({"id": task["id"], "started": True}, control)
+    handle = os.pidfd_open(child)
+    while True:
+        ready, _, _ = select.select([handle, 0], [], [])
+        if handle in ready:
+            break
+        line = _line()
+        os.kill(child, signal.SIGKILL)
+        if not line or json.loads(line).get("stop") != task["id"]:
+            os._exit(71)  # the platform has gone, or speaks out of turn
+    os.close(handle)
     _, status = os.waitpid(child, 0)
     if os.getpid() == 1:
         _sweep()
@@ -120,7 +158,6 @@ def _run(isolation: Isolation, task: dict[str, Any], payload: bytes, out: int) -
     channel = os.dup(out)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
-    _send({"id": task["id"], "started": True}, channel)
     content = json.loads(payload)
     isolation.lacks = []
     isolation.limit(task["memory"], task["seconds"])
