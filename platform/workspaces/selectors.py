@@ -34,5 +34,6 @@ def role_in(workspace_id: UUID, user: User) -> Role | None:
 
 
 def tokens_of(user: User) -> QuerySet[ApiToken]:
-    """A person's own tokens, those that still work first."""
-    return ApiToken.objects.filter(user=user).select_related("workspace").order_by("revoked_at", "-created_at")
+    """A person's own tokens in the teams they are in, those that still work first."""
+    rows = access.visible(ApiToken.objects.filter(user=user), user)
+    return rows.select_related("workspace").order_by("revoked_at", "-created_at")

@@ -12,6 +12,7 @@ from django.http import HttpRequest, HttpResponseNotAllowed
 from django.http.response import HttpResponseBase
 from django.urls import URLPattern, URLResolver
 from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.http import require_safe
 from ninja import NinjaAPI
 
 from gateway.rest.errors import refusal, request_id, unforeseen
@@ -24,9 +25,11 @@ def patterns(api: NinjaAPI) -> list[URLPattern | URLResolver]:
     found = api.urls[0]
     for pattern in found:
         if isinstance(pattern, URLPattern):
+            view: View = pattern.callback
+            if pattern.name in ("openapi-json", "openapi-view"):
+                view = require_safe(view)
             # The root has a name, from which the schema takes its prefix, and nothing to show.
-            root = pattern.name == "api-root"
-            pattern.callback = no_such_address if root else guarded(pattern.callback)
+            pattern.callback = no_such_address if pattern.name == "api-root" else guarded(view)
     return found
 
 

@@ -1,0 +1,45 @@
+"""What a token may do over HTTP, operation by operation. How to write a line: ``access_table.py``."""
+
+from __future__ import annotations
+
+from access_table import EDITOR, PUBLIC, TOKEN, VIEWER, at
+
+V1 = "api/v1"
+VERSION = f"{V1}/model-versions/<uuid:version_id>"
+OURS = "project={project_id}"
+REWARD = {"project": "{project_id}", "name": "New reward", "spec": {"components": [{"kind": "numeric"}]}}
+
+OPERATIONS = (
+    at("api/docs", get=PUBLIC),
+    at("api/v1/openapi.json", get=PUBLIC),
+    at(f"{V1}/me", get=TOKEN),
+    at(f"{V1}/projects", get=TOKEN, post=EDITOR, json={"name": "New project"}, home=True),
+    at(f"{V1}/datasets", get=TOKEN, post=EDITOR, query=OURS, form={"project": "{project_id}", "file": b'{"a": 1}'}),
+    at(f"{V1}/datasets/<uuid:dataset_id>", get=VIEWER),
+    at(f"{V1}/datasets/<uuid:dataset_id>/versions/<int:number>", get=VIEWER),
+    at(f"{V1}/rewards", get=TOKEN, post=EDITOR, query=OURS, json=REWARD),
+    at(f"{V1}/rewards/<uuid:reward_id>", get=VIEWER),
+    at(f"{V1}/base-models", get=TOKEN),
+    at(
+        f"{V1}/jobs",
+        get=TOKEN,
+        post=EDITOR,
+        query=OURS,
+        json={"project": "{project_id}", "spec": {}, "idempotency_key": "new", "reward": "reward:{reward_id}@1"},
+    ),
+    at(f"{V1}/jobs/<uuid:job_id>", get=VIEWER),
+    at(f"{V1}/jobs/<uuid:job_id>/cancel", post=EDITOR, json={}),
+    at(f"{V1}/jobs/<uuid:job_id>/metrics", get=VIEWER),
+    at(f"{V1}/jobs/<uuid:job_id>/logs", get=VIEWER),
+    at(f"{V1}/jobs/<uuid:job_id>/report", get=VIEWER),
+    at(f"{V1}/jobs/<uuid:job_id>/events", get=VIEWER),
+    at(f"{V1}/models", get=TOKEN, query=OURS),
+    at(f"{V1}/models/<uuid:model_id>", get=VIEWER),
+    at(VERSION, get=VIEWER),
+    at(f"{VERSION}/merge", post=EDITOR),
+    at(f"{VERSION}/download", get=VIEWER),
+    at(f"{VERSION}/files/<format>/<path:name>", get=VIEWER, args={"format": "adapter", "name": "a.bin"}),
+)
+
+# Addresses that answer 404 in the API's own shape to everyone, whatever the method.
+NOTHING_THERE = ("api/", "^api(?:/(?P<path>.*))?$")

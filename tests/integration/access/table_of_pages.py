@@ -1,0 +1,66 @@
+"""Who may open which page, form, partial and download. How to write a line: ``access_table.py``."""
+
+from __future__ import annotations
+
+from access_table import EDITOR, MINE, PUBLIC, SIGNED_IN, VIEWER, at
+
+PROJECT = "projects/<uuid:project_id>"
+MODEL = f"{PROJECT}/models/<uuid:model_id>/v<int:number>"
+JOB = f"{PROJECT}/jobs/<uuid:job_id>"
+REWARD = {"name": "New reward", "components-TOTAL_FORMS": "0", "count": "0"}
+
+PORTAL = (
+    at("", get=SIGNED_IN),
+    at(f"{PROJECT}/", get=VIEWER),
+    at(f"{PROJECT}/models/<uuid:model_id>/", get=VIEWER),
+    at(f"{MODEL}/merged/", get=VIEWER, quiet=True),
+    at(f"{MODEL}/merged/make/", post=EDITOR),
+    at(f"{MODEL}/merged.zip", get=VIEWER),
+)
+
+SIGN_IN = (
+    at("sign-in/", get=PUBLIC, post=PUBLIC, form={"email": "nobody@example.org", "password": "wrong"}),
+    at("sign-out/", post=PUBLIC),
+)
+
+WORKSPACES = (
+    at("settings/", get=SIGNED_IN, post=SIGNED_IN, form={"name": "New name"}),
+    at("settings/theme/", post=SIGNED_IN, form={"theme": "dark"}),
+    at("settings/password/", get=SIGNED_IN, post=SIGNED_IN, form={"old_password": "wrong"}),
+    at("settings/tokens/", get=SIGNED_IN, post=SIGNED_IN, form={"name": "new"}),
+    at("settings/tokens/<uuid:token_id>/revoke/", post=MINE),
+    at("workspaces/<uuid:workspace_id>/projects/new/", get=EDITOR, post=EDITOR, form={"name": "New project"}),
+)
+
+CATALOG = (
+    at(f"{PROJECT}/datasets/", get=VIEWER),
+    at(f"{PROJECT}/datasets/upload/", get=EDITOR, post=EDITOR, form={"name": "New data"}),
+    at(f"{PROJECT}/datasets/<uuid:dataset_id>/", get=VIEWER),
+    at(f"{PROJECT}/datasets/<uuid:dataset_id>/v<int:number>/file/", get=VIEWER),
+    at(f"{PROJECT}/datasets/<uuid:dataset_id>/delete/", post=EDITOR),
+    at(f"{PROJECT}/rewards/", get=VIEWER),
+    at(f"{PROJECT}/rewards/new/", get=EDITOR, post=EDITOR, form=REWARD),
+    at(f"{PROJECT}/rewards/component/", get=EDITOR, query="kind=exact"),
+    at(f"{PROJECT}/rewards/try/", post=EDITOR, form=REWARD),
+    at(f"{PROJECT}/rewards/<uuid:reward_id>/", get=VIEWER),
+    at(f"{PROJECT}/rewards/<uuid:reward_id>/edit/", get=EDITOR, post=EDITOR, form=REWARD),
+    at(f"{PROJECT}/rewards/<uuid:reward_id>/delete/", post=EDITOR),
+    at(f"{PROJECT}/models/", get=VIEWER),
+    at(f"{MODEL}/adapter.zip", get=VIEWER),
+)
+
+JOBS = (
+    at("jobs/<uuid:job_id>/", get=VIEWER),
+    at(f"{PROJECT}/jobs/", get=VIEWER),
+    at(f"{PROJECT}/jobs/new/", get=EDITOR, post=EDITOR, query="copy={job_id}", form={"name": "New job"}),
+    at(f"{PROJECT}/jobs/new/preview/", post=EDITOR, form={"name": "New job"}),
+    at(f"{JOB}/", get=VIEWER),
+    at(f"{JOB}/parts/", get=VIEWER),
+    at(f"{JOB}/updates/", get=VIEWER),
+    at(f"{JOB}/rollouts/", get=VIEWER),
+    at(f"{JOB}/log/", get=VIEWER),
+    at(f"{JOB}/report/", get=VIEWER),
+    at(f"{JOB}/cancel/", get=EDITOR, post=EDITOR),
+)
+
+PAGES = (*PORTAL, *SIGN_IN, *WORKSPACES, *CATALOG, *JOBS)
