@@ -14,7 +14,21 @@ from typing import Any
 from tuneyard.errors import TaskError
 from tuneyard.fields import plain, unknown
 
-KINDS = ("exact", "numeric", "pattern", "length", "python")
+KINDS = (
+    *("exact", "numeric", "math", "similarity", "pattern", "tags", "json_schema", "code", "judge"),
+    *("length", "length_target", "overlong", "repetition", "python"),
+)
+# Kinds that a name alone does not describe, with the least that does.
+_EXAMPLES = {
+    "length": "length needs a maximum: {'kind': 'length', 'maximum': 200}",
+    "length_target": "length_target needs a length: {'kind': 'length_target', 'target': 200, 'width': 100}",
+    "overlong": "overlong needs a limit: {'kind': 'overlong', 'limit': 256, 'buffer': 64}",
+    "pattern": "pattern needs an expression: {'kind': 'pattern', 'pattern': r'\\d+'}",
+    "json_schema": "json_schema needs a schema: {'kind': 'json_schema', 'definition': {'type': 'object'}}",
+    "judge": "judge needs an endpoint, a model and a prompt: {'kind': 'judge', 'endpoint': "
+    "'https://api.example.com/v1', 'model': '...', 'secret': '...', 'prompt': 'Score from 0 to 10: {completion}'}",
+    "python": "pass the function itself instead of the word 'python'",
+}
 PARAMETERS = ("prompt", "completion", "answer", "row")
 REGISTERED = "reward:"
 
@@ -54,12 +68,8 @@ def _component(item: Any, path: str) -> dict[str, Any]:
 def _by_name(name: str, path: str) -> dict[str, Any]:
     if name not in KINDS:
         raise unknown(path, name, KINDS)
-    if name == "length":
-        raise TaskError(path, "length needs a maximum: {'kind': 'length', 'maximum': 200}")
-    if name == "pattern":
-        raise TaskError(path, "pattern needs an expression: {'kind': 'pattern', 'pattern': r'\\d+'}")
-    if name == "python":
-        raise TaskError(path, "pass the function itself instead of the word 'python'")
+    if name in _EXAMPLES:
+        raise TaskError(path, _EXAMPLES[name])
     return {"kind": name}
 
 

@@ -1,4 +1,4 @@
-"""The value of each kind of component for a batch of completions. A new kind is one more function here.
+"""The value of each kind of component for a batch of completions. A new kind is one more function in the table below.
 
 Each function returns one float per row or raises :class:`Unscored`, which names the row and what went wrong.
 """
@@ -7,51 +7,38 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from trainers.recipes.context import ScoredInput
+from trainers.rewards import judging, programs, sandboxed, shaping
+from trainers.rewards.bench import Bench
 from trainers.rewards.numeric import Number, close, marked_answer, number_of
-from trainers.rewards.sandbox import Outcome, Sandbox, SandboxError
-from trainers.rewards.spec import AnyComponent, Component, Exact, Length, Numeric, Pattern, Python
+from trainers.rewards.spec import (
+    AnyComponent,
+    Code,
+    Component,
+    Exact,
+    Judge,
+    Length,
+    LengthTarget,
+    Math,
+    Numeric,
+    Overlong,
+    Pattern,
+    Python,
+    Repetition,
+    Schema,
+    Similarity,
+    Tags,
+)
+from trainers.rewards.unscored import Unscored, shown
 
 PATTERN_SECONDS = 10.0
 _NO_ANSWER = "Name the column that holds the answers, or use a reward that needs none."
-_ONE_NUMBER = "`reward` is called once per completion and must return one plain number (int, float or bool)."
+_COMPARE = (Exact, Numeric, Math, Similarity)
 
-
-class Unscored(Exception):
-    """A component that gives no value: for which row (by index; None: for all), why, and what to do about it.
-
-    ``reason`` goes on where "The reward component 'x'" stops; ``detail`` follows it after a colon.
-    """
-
-    def __init__(self, row: int | None, reason: str, advice: str, detail: str = "") -> None:
-        super().__init__(reason)
-        self.row, self.reason, self.advice, self.detail = row, reason, advice, detail.rstrip(".")
-
-    def sentence(self, name: str, place: str = "") -> str:
-        return f"The reward component {name!r} {self.reason}{place}{': ' if self.detail else ''}{self.detail}."
-
-
-@dataclass(slots=True)
-class Bench:
-    """What scoring may use: the sandbox, and a limit of seconds below the component's own."""
-
-    sandbox: Sandbox
-    seconds: float = math.inf
-    printed: list[str] = field(default_factory=list)
-
-    def run(self, task: str, payload: dict[str, Any], *, count: int, seconds: float, trusted: bool) -> Outcome:
-        try:
-            outcome = self.sandbox.run(task, payload, count=count, seconds=min(seconds, self.seconds), trusted=trusted)
-        except SandboxError as error:
-            advice = "Ask who runs this platform to look at the sandbox."
-            raise Unscored(None, "cannot be computed", advice, str(error)) from error
-        if outcome.printed:
-            self.printed.append(outcome.printed)
-        return outcome
+Values = Callable[[Any, Sequence[ScoredInput], Bench], list[float]]
 
 
 def values(component: AnyComponent, rows: Sequence[ScoredInput], bench: Bench) -> list[float]:
@@ -59,44 +46,52 @@ def values(component: AnyComponent, rows: Sequence[ScoredInput], bench: Bench) -
     if not rows:
         return []
     found = _KINDS[type(component)](component, rows, bench)
+    if len(found) != len(rows):
+        reason = f"gave {len(found)} values for {len(rows)} completions"
+        raise Unscored(None, reason, "Return one number for every completion.")
     for index, value in enumerate(found):
         if not math.isfinite(value):
             raise Unscored(index, f"gave {value}, which is no finite number", "Return a finite number.")
     return found
 
 
-def answer_problem(component: AnyComponent, answer: str | None) -> str | None:
-    """Why this component cannot work with an answer, as part of a sentence; None if it can."""
-    if not isinstance(component, Exact | Numeric):
-        return None
-    if answer is None or not answer.strip():
+def needs_answer(component: AnyComponent) -> bool:
+    """Whether every row must have a reference answer."""
+    return isinstance(component, _COMPARE) or (isinstance(component, Judge) and "{answer}" in component.prompt)
+
+
+def row_problem(component: AnyComponent, answer: str | None, row: Mapping[str, Any]) -> str | None:
+    """Why this component cannot work with a row, as part of a sentence; None if it can."""
+    if needs_answer(component) and (answer is None or not answer.strip()):
         return "the row has no answer"
-    if isinstance(component, Numeric) and number_of(answer) is None:
-        return f"the answer {shown(answer)} holds no number"
+    if isinstance(component, Numeric) and number_of(answer or "") is None:
+        return f"the answer {shown(answer or '')} holds no number"
+    if isinstance(component, Code):
+        try:
+            programs.tests_of(component, row)
+        except programs.NoTests as error:
+            return str(error)
+    if isinstance(component, Schema) and component.column is not None and component.column not in row:
+        return f"the row has no column {component.column!r}"
+    if isinstance(component, Judge):
+        return judging.row_problem(component, row)
     return None
 
 
-def shown(text: str, length: int = 60) -> str:
-    """A text as part of a message: one line, quoted, cut."""
-    text = " ".join(text.split())
-    return repr(text if len(text) <= length else text[: length - 1] + "…")
-
-
-def _answer(component: AnyComponent, rows: Sequence[ScoredInput], index: int) -> str:
-    answer = rows[index].answer
-    if problem := answer_problem(component, answer):
-        raise Unscored(index, "cannot be computed", _NO_ANSWER, problem)
-    assert answer is not None
-    return answer
+def _answers(component: AnyComponent, rows: Sequence[ScoredInput]) -> list[str]:
+    for index, row in enumerate(rows):
+        if problem := row_problem(component, row.answer, row.row):
+            raise Unscored(index, "cannot be computed", _NO_ANSWER, problem)
+    return [row.answer or "" for row in rows]
 
 
 def _exact(component: Exact, rows: Sequence[ScoredInput], bench: Bench) -> list[float]:
     found: list[str | None] = [row.completion for row in rows]
     if component.extract is not None:
-        found = _matches(component.extract, "last", rows, bench)
+        texts = [row.completion for row in rows]
+        found = sandboxed.matches(component.extract, "last", texts, PATTERN_SECONDS, bench)
     scores = []
-    for index, text in enumerate(found):
-        answer = _answer(component, rows, index)
+    for text, answer in zip(found, _answers(component, rows), strict=True):
         accepted = {_plain(wanted, component) for wanted in (answer, marked_answer(answer)) if wanted is not None}
         scores.append(1.0 if text is not None and _plain(text, component) in accepted else 0.0)
     return scores
@@ -109,78 +104,35 @@ def _plain(text: str, component: Exact) -> str:
 
 def _numeric(component: Numeric, rows: Sequence[ScoredInput], bench: Bench) -> list[float]:
     scores = []
-    for index, row in enumerate(rows):
-        wanted = number_of(_answer(component, rows, index))
+    for row, answer in zip(rows, _answers(component, rows), strict=True):
+        wanted = number_of(answer)
         found = number_of(row.completion, component.which)
         assert isinstance(wanted, Number)
         scores.append(1.0 if found is not None and close(found, wanted, component.tolerance) else 0.0)
     return scores
 
 
-def _pattern(component: Pattern, rows: Sequence[ScoredInput], bench: Bench) -> list[float]:
-    return _matches(component.pattern, "whole" if component.whole else "search", rows, bench)
+def _math(component: Math, rows: Sequence[ScoredInput], bench: Bench) -> list[float]:
+    return sandboxed.equivalence(component, rows, _answers(component, rows), bench)
 
 
-def _matches(pattern: str, mode: str, rows: Sequence[ScoredInput], bench: Bench) -> list[Any]:
-    """Patterns run in the sandbox: one that backtracks for ever can only be ended with its process."""
-    payload = {"pattern": pattern, "mode": mode, "texts": [row.completion for row in rows]}
-    outcome = bench.run("patterns", payload, count=len(rows), seconds=PATTERN_SECONDS, trusted=True)
-    if outcome.failure is not None or len(outcome.messages) != len(rows):
-        row = min(len(outcome.messages), len(rows) - 1)
-        reason = f"came to no end with the pattern {shown(pattern)}"
-        advice = "Simplify the pattern: nested repetitions such as (a+)+ take exponential time on some texts."
-        raise Unscored(row, reason, advice, outcome.failure or "a result is missing")
-    return [message["value"] for message in outcome.messages]
+def _similarity(component: Similarity, rows: Sequence[ScoredInput], bench: Bench) -> list[float]:
+    return sandboxed.similarity(component, rows, _answers(component, rows), bench)
 
 
-def _length(component: Length, rows: Sequence[ScoredInput], bench: Bench) -> list[float]:
-    return [_length_of(len(row.completion), component.minimum, component.maximum) for row in rows]
-
-
-def _length_of(length: int, minimum: int, maximum: int) -> float:
-    if length < minimum:
-        return length / minimum
-    return max(0.0, 1.0 - max(0, length - maximum) / maximum)
-
-
-def _python(component: Python, rows: Sequence[ScoredInput], bench: Bench) -> list[float]:
-    payload = {"code": component.code, "samples": [[row.prompt, row.completion, row.answer, row.row] for row in rows]}
-    outcome = bench.run("rewards", payload, count=len(rows), seconds=component.timeout_s, trusted=False)
-    scores: list[float] = []
-    for message in outcome.messages:
-        error, value = message.get("error"), message.get("value")
-        if isinstance(error, dict):
-            _raise_error(error, len(scores))
-        if message.get("i") != len(scores) or not isinstance(value, int | float):
-            raise Unscored(None, "wrote to the sandbox's own channel", "Use print() for messages.")
-        scores.append(float(value))
-    if outcome.failure is not None:
-        raise Unscored(min(len(scores), len(rows) - 1), "gave no value", outcome.advice, outcome.failure)
-    if len(scores) != len(rows):
-        reason = f"gave {len(scores)} values for {len(rows)} completions"
-        advice = "Return a number for every completion; never end the process."
-        raise Unscored(len(scores), reason, advice, "its process ended early")
-    return scores
-
-
-def _raise_error(error: dict[str, Any], row: int) -> NoReturn:
-    kind, text = error.get("kind"), str(error.get("text"))
-    if kind == "type":
-        raise Unscored(row, f"returned {text}", _ONE_NUMBER)
-    if kind == "memory":
-        raise Unscored(row, "ran out of the sandbox's memory", "Keep less in memory at once.")
-    if kind == "signature":
-        raise Unscored(None, "cannot be called", "Define `def reward(prompt, completion, answer, row)`.", text)
-    line = error.get("line")
-    where = f" on line {line}" if isinstance(line, int) else ""
-    advice = "Correct the function, or catch the case and return a number for it."
-    raise Unscored(row, f"raised {error.get('type')}{where}", advice, text)
-
-
-_KINDS: dict[type[Component], Callable[[Any, Sequence[ScoredInput], Bench], list[float]]] = {
+_KINDS: dict[type[Component], Values] = {
     Exact: _exact,
     Numeric: _numeric,
-    Pattern: _pattern,
-    Length: _length,
-    Python: _python,
+    Math: _math,
+    Pattern: sandboxed.pattern,
+    Schema: sandboxed.schema,
+    Similarity: _similarity,
+    Code: programs.code,
+    Tags: shaping.tags,
+    Length: shaping.length,
+    LengthTarget: shaping.length_target,
+    Overlong: shaping.overlong,
+    Repetition: shaping.repetition,
+    Judge: judging.judge,
+    Python: sandboxed.python,
 }

@@ -4,26 +4,41 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from trainers.errors import RewardError
 from trainers.recipes.context import Score, ScoredInput
 from trainers.rewards import components
-from trainers.rewards.components import Bench, Unscored, shown
+from trainers.rewards.bench import Bench, Workshop
+from trainers.rewards.calls import JudgeCalls
 from trainers.rewards.sandbox import Sandbox
-from trainers.rewards.spec import Exact, Numeric, RewardSpec
+from trainers.rewards.spec import RewardSpec
+from trainers.rewards.unscored import Unscored, shown
 
 ACCURATE = 1.0 - 1e-9
 TRY_SECONDS = 20.0
 
 
 class Scorer:
-    """A reward ready to use. Holds a sandbox worker from its first need of one until :meth:`close`."""
+    """A reward ready to use. Holds sandbox workers and connections from its first need of them until :meth:`close`.
 
-    def __init__(self, spec: RewardSpec, *, sandbox: Sandbox | None = None) -> None:
+    ``secrets``: values of the secrets that ``spec.secrets`` names; ``cache_folder``: where replies of judges are kept.
+    """
+
+    def __init__(
+        self,
+        spec: RewardSpec,
+        *,
+        sandbox: Sandbox | None = None,
+        secrets: Mapping[str, str] | None = None,
+        cache_folder: Path | None = None,
+        judges: JudgeCalls | None = None,
+    ) -> None:
         self.spec = spec
-        self._sandbox = sandbox or Sandbox()
+        self._workshop = Workshop(sandbox)
+        self._judges = judges or JudgeCalls(secrets=secrets, folder=cache_folder)
 
     def __enter__(self) -> Scorer:
         return self
@@ -32,14 +47,19 @@ class Scorer:
         self.close()
 
     def close(self) -> None:
-        self._sandbox.close()
+        self._workshop.close()
+        self._judges.close()
+
+    def metrics(self) -> dict[str, float]:
+        """What scoring has cost so far (``judge/calls``, ``judge/cost`` ...); empty for a reward that asks nobody."""
+        return self._judges.metrics()
 
     def score(self, rows: Sequence[ScoredInput]) -> list[Score]:
         """One score per row, in order; a row is accurate when the first component gives 1.
 
         Raises :class:`RewardError` naming component and completion when any value cannot be had.
         """
-        bench, columns = Bench(self._sandbox), []
+        bench, columns = Bench(self._workshop, self._judges), []
         for index, component in enumerate(self.spec.components):
             try:
                 columns.append(components.values(component, rows, bench))
@@ -47,7 +67,7 @@ class Scorer:
                 raise _reward_error(self.spec, index, rows, failure) from failure
         scores = []
         for row, values in enumerate(zip(*columns, strict=True)):
-            reward = _total(self.spec, values)
+            reward = total(self.spec, values)
             if not math.isfinite(reward):
                 overflow = Unscored(row, "makes the weighted sum too large for a number", "Scale the values down.")
                 raise _reward_error(self.spec, 0, rows, overflow)
@@ -58,34 +78,52 @@ class Scorer:
 
 def needs_answer(spec: RewardSpec) -> bool:
     """Whether every row must have a reference answer (user functions may do without)."""
-    return any(isinstance(component, Exact | Numeric) for component in spec.components)
+    return any(components.needs_answer(component) for component in spec.components)
 
 
-def answer_problem(spec: RewardSpec, answer: str | None) -> str | None:
-    """Why a row's answer does not suit the reward, as a sentence; None if it does. To be asked before a run."""
+def row_problem(spec: RewardSpec, answer: str | None, row: Mapping[str, Any]) -> str | None:
+    """Why a row does not suit the reward, as a sentence; None if it does. To be asked before a run."""
     for name, component in zip(spec.names, spec.components, strict=True):
-        if problem := components.answer_problem(component, answer):
+        if problem := components.row_problem(component, answer, row):
             return f"The reward component {name!r} cannot be computed: {problem}."
     return None
 
 
+def total(spec: RewardSpec, values: Sequence[float]) -> float:
+    """Σ weight · value; where a gate stops the completion, what the first such gate says instead."""
+    for component, value in zip(spec.components, values, strict=True):
+        if component.at_least is not None and value < component.at_least:
+            return component.otherwise
+    return math.fsum(component.weight * value for component, value in zip(spec.components, values, strict=True))
+
+
 def try_reward(
-    spec: RewardSpec, samples: Sequence[ScoredInput], *, seconds: float = TRY_SECONDS
+    spec: RewardSpec,
+    samples: Sequence[ScoredInput],
+    *,
+    seconds: float = TRY_SECONDS,
+    secrets: Mapping[str, str] | None = None,
+    judges: JudgeCalls | None = None,
 ) -> list[dict[str, Any]]:
     """Score samples one by one for a page, in at most about ``seconds`` altogether; nothing is raised.
 
-    Each is ``{"total", "accurate", "parts": [{"name", "weight", "value", "error", "advice"}], "error", "printed"}``;
-    ``total`` and ``accurate`` are None where a part failed, and ``error`` then says which and why.
+    Each is ``{"total", "accurate", "gate", "parts": [{"name", "weight", "value", "error", "advice"}], "error",
+    "printed", "notes"}``; ``total`` and ``accurate`` are None where a part failed, and ``error`` then says which and
+    why. ``gate`` names the component that stopped the completion.
     """
     deadline = time.monotonic() + seconds
-    with Sandbox() as sandbox:
-        return [_try_one(spec, sample, sandbox, deadline) for sample in samples]
+    workshop, calls = Workshop(), judges or JudgeCalls(secrets=secrets)
+    try:
+        return [_try_one(spec, sample, Bench(workshop, calls, trying=True), deadline) for sample in samples]
+    finally:
+        workshop.close()
+        calls.close()
 
 
-def _try_one(spec: RewardSpec, sample: ScoredInput, sandbox: Sandbox, deadline: float) -> dict[str, Any]:
-    parts, printed = [], []
+def _try_one(spec: RewardSpec, sample: ScoredInput, bench: Bench, deadline: float) -> dict[str, Any]:
+    parts = []
     for name, component in zip(spec.names, spec.components, strict=True):
-        bench = Bench(sandbox, deadline - time.monotonic())
+        bench.seconds = deadline - time.monotonic()
         part: dict[str, Any] = {"name": name, "weight": component.weight, "value": None, "error": None, "advice": None}
         try:
             if bench.seconds <= 0:
@@ -95,17 +133,27 @@ def _try_one(spec: RewardSpec, sample: ScoredInput, sandbox: Sandbox, deadline: 
             part["error"] = failure.sentence(name)
             part["advice"] = failure.advice
         parts.append(part)
-        printed += bench.printed
     error = next((part["error"] for part in parts if part["error"]), None)
-    total = None if error else _total(spec, [part["value"] for part in parts])
-    if total is not None and not math.isfinite(total):
-        error, total = "The weighted sum is too large to be a number.", None
-    accurate = None if total is None else parts[0]["value"] >= ACCURATE
-    return {"total": total, "accurate": accurate, "parts": parts, "error": error, "printed": "".join(printed)}
+    result = None if error else total(spec, [part["value"] for part in parts])
+    if result is not None and not math.isfinite(result):
+        error, result = "The weighted sum is too large to be a number.", None
+    accurate = None if result is None else parts[0]["value"] >= ACCURATE
+    return {
+        "total": result,
+        "accurate": accurate,
+        "gate": None if result is None else _gate(spec, parts),
+        "parts": parts,
+        "error": error,
+        "printed": "".join(bench.printed),
+        "notes": bench.notes,
+    }
 
 
-def _total(spec: RewardSpec, values: Sequence[float]) -> float:
-    return math.fsum(component.weight * value for component, value in zip(spec.components, values, strict=True))
+def _gate(spec: RewardSpec, parts: Sequence[Mapping[str, Any]]) -> str | None:
+    for component, part in zip(spec.components, parts, strict=True):
+        if component.at_least is not None and part["value"] < component.at_least:
+            return str(part["name"])
+    return None
 
 
 def _reward_error(spec: RewardSpec, index: int, rows: Sequence[ScoredInput], failure: Unscored) -> RewardError:

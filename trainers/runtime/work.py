@@ -16,7 +16,7 @@ from typing import Any
 from trainers.data.loading import LoadedRows, load_rows, split_rows, without_overlap
 from trainers.data.rows import DataRow
 from trainers.recipes.context import RunContext
-from trainers.rewards.scorer import Scorer, answer_problem, needs_answer
+from trainers.rewards.scorer import Scorer, needs_answer, row_problem
 from trainers.runtime.payload import Launch
 from trainers.spec import RECIPES, Data, RewardSpec, TaskSpec
 from trainers.storage import Storage
@@ -90,7 +90,7 @@ def _load(ctx: RunContext, storage: Storage, key: str, name: str, data: Data) ->
 
 def _fits_reward(spec: TaskSpec) -> Callable[[DataRow], str | None] | None:
     reward = _scored(spec)
-    return None if reward is None else lambda row: answer_problem(reward, row.answer)
+    return None if reward is None else lambda row: row_problem(reward, row.answer, row.row)
 
 
 def _scored(spec: TaskSpec) -> RewardSpec | None:

@@ -38,8 +38,9 @@ def test_the_names_of_columns_are_those_of_the_code() -> None:
 
 
 def test_the_example_reward_scores() -> None:
-    [block] = blocks(REWARDS, "json")
-    with Scorer(RewardSpec.model_validate(json.loads(block))) as scorer:
+    first, *others = [RewardSpec.model_validate(json.loads(block)) for block in blocks(REWARDS, "json")]
+    assert [spec.names for spec in others] == [["judge"]]
+    with Scorer(first) as scorer:
         [score] = scorer.score([ScoredInput("q", "Sorry, it is 7.", "7", {})])
     assert score.parts == {"right": 1, "short": 1, "apologizes": 1} and score.reward == pytest.approx(0.7)
 

@@ -11,7 +11,7 @@ import pytest
 from trainers.errors import RewardError
 from trainers.recipes.context import ScoredInput
 from trainers.rewards.sandbox import Sandbox
-from trainers.rewards.scorer import Scorer, answer_problem, needs_answer, try_reward
+from trainers.rewards.scorer import Scorer, needs_answer, row_problem, try_reward
 from trainers.rewards.spec import RewardSpec
 
 
@@ -184,7 +184,9 @@ def test_an_answer_without_a_number_is_an_error_of_numeric(sandbox: Sandbox) -> 
     assert "'seven' holds no number" in error_of(sandbox, {"kind": "numeric"}, sample("7", "seven")).message
 
 
-@pytest.mark.parametrize("kind", [{"kind": "pattern", "pattern": "(a+)+$"}, {"kind": "exact", "extract": "(a|a)+$"}])
+@pytest.mark.parametrize(
+    "kind", [{"kind": "pattern", "pattern": "(a+)+$", "timeout_s": 0.3}, {"kind": "exact", "extract": "(a|a)+$"}]
+)
 def test_a_pattern_that_explodes_is_ended(
     sandbox: Sandbox, kind: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -209,9 +211,9 @@ def test_large_batches_come_back_whole(sandbox: Sandbox) -> None:
 def test_a_scorer_keeps_its_worker_and_ends_it() -> None:
     with Scorer(spec(python("return 1"))) as scorer:
         scorer.score([sample("7")])
-        worker = scorer._sandbox._worker
+        worker = scorer._workshop.sandbox("rewards")._worker
         scorer.score([sample("7")])
-        assert worker is not None and scorer._sandbox._worker is worker
+        assert worker is not None and scorer._workshop.sandbox("rewards")._worker is worker
     assert worker.process.poll() is not None
 
 
@@ -222,12 +224,12 @@ def test_which_rewards_need_answers() -> None:
 
 def test_answers_are_checked_before_a_run() -> None:
     reward = spec({"kind": "numeric", "name": "sum"})
-    assert answer_problem(reward, "#### 12") is None
+    assert row_problem(reward, "#### 12", {}) is None
     assert (
-        answer_problem(reward, "twelve")
+        row_problem(reward, "twelve", {})
         == "The reward component 'sum' cannot be computed: the answer 'twelve' holds no number."
     )
-    assert answer_problem(reward, " ") == "The reward component 'sum' cannot be computed: the row has no answer."
+    assert row_problem(reward, " ", {}) == "The reward component 'sum' cannot be computed: the row has no answer."
 
 
 def test_trying_shows_parts_errors_and_prints_per_sample() -> None:

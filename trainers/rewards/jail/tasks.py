@@ -15,6 +15,8 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+from . import programs
+
 Emit = Callable[[dict[str, Any]], None]
 PARAMETERS = ("prompt", "completion", "answer", "row")
 FILE = "reward.py"
@@ -170,4 +172,9 @@ _ATTEMPTS: dict[str, Callable[[], object]] = {
     "connect": _connect,
 }
 
-TASKS: dict[str, Callable[[dict[str, Any], Emit], None]] = {"rewards": rewards, "patterns": patterns, "trial": trial}
+TASKS: dict[str, Callable[[dict[str, Any], Emit], None]] = {
+    "rewards": rewards,
+    "patterns": patterns,
+    "trial": trial,
+    **programs.TASKS,
+}
