@@ -3,6 +3,7 @@
 #   make up PORT=8001 LISTEN=0.0.0.0     where to listen (default: loopback, the first free port from 8000)
 #   make setup PIP_ARGS="..."            options for pip: a mirror, or the index with torch's CPU builds
 #   make test PYTEST_ARGS="-k sums"      options for pytest
+#   make test WORKERS=1                  tests in one process (default: two, each with services of its own)
 #   make test BROWSER=no                 without the tests that need Chromium
 
 PYTHON ?= python3.11
@@ -13,6 +14,8 @@ DEV := $(VENV)/.installed-dev
 PIP = $(PY) -m pip install --no-input --disable-pip-version-check $(PIP_ARGS) -c requirements.lock
 pinned = $(shell sed -n 's/^\($(1)==.*\)/\1/p' requirements.lock)
 FILES := pyproject.toml requirements.lock platform/tuneyard/pyproject.toml
+WORKERS ?= 2
+PYTEST = $(PY) -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 SUITE := not full and not prove
 WITHOUT_BROWSER := $(if $(filter no,$(BROWSER)), and not browser)
 
@@ -47,10 +50,10 @@ demo: $(RUNTIME)
 	@$(PY) manage.py demo $(if $(LISTEN),--host $(LISTEN)) $(if $(PORT),--port $(PORT))
 
 test: $(DEV) browser lint
-	$(PY) -m pytest -m "$(SUITE)$(WITHOUT_BROWSER)" $(PYTEST_ARGS)
+	$(PYTEST) -m "$(SUITE)$(WITHOUT_BROWSER)" $(PYTEST_ARGS)
 
 test-full: $(DEV) browser lint
-	$(PY) -m pytest -m "not prove$(WITHOUT_BROWSER)" $(PYTEST_ARGS)
+	$(PYTEST) -m "not prove$(WITHOUT_BROWSER)" $(PYTEST_ARGS)
 
 # The long proofs write what they measured to docs/proofs/.
 prove: $(DEV) browser

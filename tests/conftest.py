@@ -1,6 +1,7 @@
 """Real parts for the tests: embedded Postgres, Valkey and Ray, each started once a session and only when a test asks.
 
 The addresses are fixed here, before Django's settings are read; the unit layer, which asks for none, starts nothing.
+Under pytest-xdist each worker is a session with parts of its own; only the folder of prepared base models is shared.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from tuneyard import Client
 PASSWORD = "four words in a row"
 HOME = Path(tempfile.mkdtemp(prefix="ty-", dir="/tmp"))
 LOGS = HOME / "logs"
+PARALLEL = "PYTEST_XDIST_WORKER" in os.environ
 POSTGRES = Postgres(HOME / "postgres", HOME / "pg", volatile=True)
 VALKEY = Valkey(HOME / "valkey", HOME / "v.sock", volatile=True)
 RAY = Ray(HOME / "r", free_port(), secrets.token_hex(32))
@@ -47,7 +49,8 @@ os.environ.update(
     # Not in pyproject.toml: pytest-django would read the settings before this file is.
     DJANGO_SETTINGS_MODULE="config.settings",
     TUNEYARD_HOME=str(HOME),
-    TUNEYARD_MODEL_CACHE=str(HOME / "models"),
+    # A worker finds the folder of the process that started it.
+    TUNEYARD_MODEL_CACHE=os.environ["TUNEYARD_MODEL_CACHE"] if PARALLEL else str(HOME / "models"),
     TUNEYARD_HASHED_STATIC="0",
     DATABASE_URL=POSTGRES.url,
     REDIS_URL=VALKEY.url,
@@ -59,6 +62,33 @@ def pytest_configure() -> None:
 
     # Hashing slowly by design, once for each user of each test, would be most of the suite's time.
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes() -> None:
+    """A worker that inherited this would have Django read its settings before this file has set the addresses."""
+    del os.environ["DJANGO_SETTINGS_MODULE"]
+
+
+# What costs most to start is started by one worker only; in this order, so that nothing long is left for the end.
+SHARED = ("stack", "ray_address")
+
+
+# The plugin reads the groups in the same hook.
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Say which tests stay together on a worker: those of one file, and all that need the same heavy part."""
+    if not PARALLEL:
+        return
+    groups = {item: _group(item) for item in items}
+    for item, group in groups.items():
+        item.add_marker(pytest.mark.xdist_group(group))
+    items.sort(key=lambda item: (SHARED.index(groups[item]) if groups[item] in SHARED else len(SHARED)))
+
+
+def _group(item: pytest.Item) -> str:
+    needs = getattr(item, "fixturenames", ())
+    return next((part for part in SHARED if part in needs), item.nodeid.partition("::")[0])
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ import httpx
 import pytest
 from django.conf import settings as django_settings
 from rest_callers import key_of
+from running import until
 
 import tuneyard
 from catalog.models import Checkpoint, DatasetVersion, ModelVersion
@@ -250,6 +251,7 @@ def test_a_job_is_watched_to_its_end_and_its_model_fetched(logged_in, home, caps
 
     watcher = in_thread(watch)
     job = Job.objects.get(pk=handle.id)
+    until("the first look", lambda: changes or failures)
     run(job, steps=2)
     other = Client().jobs.get(handle.short_id)
     seen(other, 20, lambda shown: shown.data["step"] == 2)
