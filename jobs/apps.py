@@ -7,5 +7,8 @@ class JobsConfig(AppConfig):
     def ready(self) -> None:
         from compute import hooks
         from jobs import wake
+        from jobs.holding import JobsHolding
+        from workspaces import holdings
 
         hooks.on_grant("job", wake.grant_offered)
+        holdings.register(JobsHolding())

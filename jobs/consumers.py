@@ -17,7 +17,7 @@ from django.utils.crypto import constant_time_compare
 
 from jobs.hints import group_of
 from jobs.models import Job
-from workspaces import access
+from workspaces import access, live
 from workspaces.models import User
 
 # What is foreign, gone or signed out does not exist: as 404 is for pages.
@@ -41,7 +41,10 @@ class JobConsumer(AsyncJsonWebsocketConsumer):
         self.pending: dict[str, Any] | None = None
         self.sender: asyncio.Task[None] | None = None
         self.watcher: asyncio.Task[None] | None = None
+        self.person: str | None = None
         await self.accept()
+        # Joined before the first look, so that no change of rights falls between the two.
+        await self._join_person()
         if not await self._allowed():
             await self.close(code=NOT_FOUND)
             return
@@ -56,6 +59,8 @@ class JobConsumer(AsyncJsonWebsocketConsumer):
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
         await self.channel_layer.group_discard(group_of(self.job_id), self.channel_name)
+        if self.person is not None:
+            await self.channel_layer.group_discard(self.person, self.channel_name)
 
     async def receive_json(self, content: Any, **kwargs: Any) -> None:
         if isinstance(content, dict) and content.get("type") == "ping":
@@ -74,6 +79,17 @@ class JobConsumer(AsyncJsonWebsocketConsumer):
         self.pending = {"type": "hint", "cursor": event.get("cursor", "")}
         if self.sender is None or self.sender.done():
             self.sender = asyncio.create_task(self._send_pending())
+
+    async def access_changed(self, event: dict[str, Any]) -> None:
+        """A message to the person: rights, or the session itself, may have ended."""
+        if not await self._allowed():
+            await self.close(code=NOT_FOUND)
+
+    async def _join_person(self) -> None:
+        user = await database_sync_to_async(session_user)(self.session_key)
+        if user is not None:
+            self.person = live.group_of(user.pk)
+            await self.channel_layer.group_add(self.person, self.channel_name)
 
     async def _send_pending(self) -> None:
         while self.pending is not None:

@@ -15,6 +15,7 @@ from jobs.models import Job
 from jobs.services import HOLDER, job_transition
 from jobs.states import State
 from trainers.storage import Storage
+from workspaces.vault import mask_of_project
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +37,7 @@ def job_finish(*, job_id: UUID) -> None:
         )
         return
     key = f"reports/{job.pk}/{job.epoch}.html"
-    Storage(settings.STORAGE_URL).put_bytes(key, report.render(job).encode())
+    Storage(settings.STORAGE_URL).put_bytes(key, mask_of_project(job.project_id).text(report.render(job)).encode())
     with transaction.atomic():
         version = model_version_create(
             project=job.project,

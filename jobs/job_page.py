@@ -17,6 +17,7 @@ from jobs.spec_fields import format_value, spec_fields
 from jobs.states import ACTIVE, TABLE, State
 from records.selectors import log_tail, rollout_steps
 from trainers.spec import SpecError, parse_spec
+from workspaces.vault import mask_of_project
 
 PANELS = {
     "charts": "Charts",
@@ -34,6 +35,8 @@ def page_context(job: Job, tab: str) -> dict[str, Any]:
     addresses = {
         name: reverse(f"job-{name}", args=[job.project_id, job.pk]) for name in ("updates", "parts", "rollouts", "log")
     }
+    # Only for showing: the job itself is not saved from here.
+    job.spec = mask_of_project(job.project_id).value(job.spec)
     return parts_context(job) | {
         "tab": tab,
         "panels": PANELS,

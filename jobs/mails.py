@@ -8,10 +8,11 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 
 from billing.selectors import cost_of
+from delivery import wake
 from delivery.services import message_enqueue
-from jobs import wake
 from jobs.models import Job
 from jobs.states import State
+from workspaces.vault import mask_of_project
 
 TOLD = frozenset({State.SUCCEEDED, State.FAILED})
 
@@ -30,11 +31,12 @@ def job_ended(job: Job) -> None:
         "after": (job.result or {}).get("after") or {},
     }
     verb = "has finished" if context["succeeded"] else "has failed"
+    hide = mask_of_project(job.project_id).text
     message_enqueue(
         key=f"job:{job.pk}:{job.state}:{user.pk}",
         recipient=user.email,
-        subject=f"{job.name} {verb}",
-        text=render_to_string("mail/job_ended.txt", context),
-        html=render_to_string("mail/job_ended.html", context),
+        subject=hide(f"{job.name} {verb}"),
+        text=hide(render_to_string("mail/job_ended.txt", context)),
+        html=hide(render_to_string("mail/job_ended.html", context)),
     )
     transaction.on_commit(wake.mail_waiting, robust=True)

@@ -12,14 +12,15 @@ from catalog.registry import merged_failed, merged_record
 from trainers.errors import RunError
 from trainers.runtime import launch
 from trainers.runtime.merging import merge_on_cluster
+from trainers.storage import Storage
 
 logger = logging.getLogger(__name__)
 
 
 def merged_make(*, version_id: UUID) -> None:
     """Make and store the merged weights; does nothing unless they were asked for."""
-    version = ModelVersion.objects.select_related("checkpoint", "base_model").get(pk=version_id)
-    if version.merged != ModelVersion.Merged.MAKING:
+    version = ModelVersion.objects.select_related("checkpoint", "base_model").filter(pk=version_id).first()
+    if version is None or version.merged != ModelVersion.Merged.MAKING:
         return
     target = f"merged/{version.pk}"
     try:
@@ -38,3 +39,6 @@ def merged_make(*, version_id: UUID) -> None:
         merged_failed(version=version, error=str(cause) if named else "The cluster could not do it; its log says why.")
     else:
         merged_record(version=version, uri=target)
+        if not ModelVersion.objects.filter(pk=version.pk).exists():
+            # Deleted while they were made: nobody would ever remove them.
+            Storage(settings.STORAGE_URL).delete_folder(target)

@@ -18,8 +18,11 @@ from jobs.models import Job, TimelineEntry
 from jobs.placement import device_need
 from jobs.states import ACTIVE, TERMINAL, WITHOUT_PROCESS, State, TransitionError, check
 from trainers.spec import Columns, SpecError, TaskSpec, parse_spec
+from workspaces.errors import Refused
 from workspaces.models import Project, User
+from workspaces.quota import check_room
 from workspaces.services import audit
+from workspaces.vault import mask_of_project
 
 HOLDER = "job"
 _SOURCE = re.compile(r"^dataset:(?P<id>[0-9a-fA-F-]{32,36})@(?P<number>\d{1,9})$")
@@ -44,6 +47,10 @@ def job_submit(
     if known is not None:
         return known
     task = spec if isinstance(spec, TaskSpec) else parse_spec(spec)
+    try:
+        check_room(project.workspace, 0, "The job")
+    except Refused as error:
+        raise SpecError([("", error.message)]) from None
     parts = _resolve(project, task)
     task = _with_columns_chosen_at_upload(task, parts["dataset_version"])
     need = device_need(task, parts["base_model"])
@@ -183,6 +190,8 @@ def _enter(
     """The one place where a job's state changes: row, timeline, hint. The caller holds the row's lock."""
     if source is not None:
         check(source, target)
+    # What ended a run may quote anything that the run knew.
+    reason = mask_of_project(job.project_id).text(reason)
     now = timezone.now()
     if target in TERMINAL:
         fields.setdefault("ended_at", now)

@@ -26,6 +26,7 @@ from jobs.services import HOLDER, job_transition
 from jobs.states import State
 from records import services as records
 from trainers.storage import Storage, StorageError
+from workspaces.vault import mask_of_project
 
 Event = Mapping[str, Any]
 logger = logging.getLogger(__name__)
@@ -85,7 +86,7 @@ def journal_take(*, attempt_id: UUID, watcher: str, events: Sequence[Event]) -> 
     Events at or before the cursor are passed over. Raises :class:`Superseded`, or :class:`JournalGap` when numbers
     are missing.
     """
-    attempt = Attempt.objects.select_for_update().get(pk=attempt_id)
+    attempt = Attempt.objects.select_for_update(of=("self",)).select_related("job").get(pk=attempt_id)
     if attempt.watched_by != watcher or attempt.ended_at is not None:
         raise Superseded
     fresh = [event for event in events if event["seq"] > attempt.cursor]
@@ -94,7 +95,8 @@ def journal_take(*, attempt_id: UUID, watcher: str, events: Sequence[Event]) -> 
     for expected, event in enumerate(fresh, start=attempt.cursor + 1):
         if event["seq"] != expected:
             raise JournalGap(f"expected event {expected} of attempt {attempt_id}, got {event['seq']}")
-    records.ingest(subject_kind=HOLDER, subject_id=attempt.job_id, attempt=attempt.number, events=fresh)
+    hide = mask_of_project(attempt.job.project_id).text
+    records.ingest(subject_kind=HOLDER, subject_id=attempt.job_id, attempt=attempt.number, events=fresh, hide=hide)
     for event in fresh:
         if event["kind"] == "checkpoint":
             _store_checkpoint(attempt, event)

@@ -17,10 +17,3 @@ def job_finishing(job_id: UUID) -> None:
     from jobs.tasks import finish_job
 
     finish_job.delay(str(job_id))
-
-
-def mail_waiting() -> None:
-    """Have the outbox sent now rather than at its next turn."""
-    from delivery.tasks import send_due_messages
-
-    send_due_messages.delay()

@@ -2,56 +2,17 @@
 
 from __future__ import annotations
 
-import io
-import unicodedata
-import zipfile
-from collections.abc import AsyncIterator, Iterator, Sequence
-from typing import Any
-
-from asgiref.sync import sync_to_async
-from django.core.handlers.asgi import ASGIRequest
-from django.http import HttpRequest, StreamingHttpResponse
-from django.utils.http import content_disposition_header
+from collections.abc import Iterator, Sequence
 
 from trainers.storage import Storage, check_key
+from workspaces.downloads import zip_of
 
 CHUNK = 1 << 20
 
 
-class _Pipe(io.RawIOBase):
-    """What the zip writes into: it keeps only what has not been sent yet."""
-
-    def __init__(self) -> None:
-        self.waiting = bytearray()
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        self.waiting += data
-        return len(data)
-
-    def take(self) -> bytes:
-        data = bytes(self.waiting)
-        self.waiting.clear()
-        return data
-
-
 def zip_stream(storage: Storage, prefix: str, names: Sequence[str], folder: str) -> Iterator[bytes]:
     """A zip of ``prefix/<name>`` for each name, under ``folder/``; stored, not packed, as weights do not shrink."""
-    pipe = _Pipe()
-    with zipfile.ZipFile(pipe, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
-        for name in names:
-            info = zipfile.ZipInfo(f"{folder}/{check_key(name)}")
-            info.external_attr = 0o644 << 16
-            with (
-                storage.open_read(f"{prefix}/{name}") as source,
-                archive.open(info, "w", force_zip64=True) as target,
-            ):
-                while block := source.read(CHUNK):
-                    target.write(block)
-                    yield pipe.take()
-    yield pipe.take()
+    return zip_of((f"{folder}/{check_key(name)}", file_stream(storage, f"{prefix}/{name}")) for name in names)
 
 
 def file_stream(storage: Storage, key: str) -> Iterator[bytes]:
@@ -59,35 +20,3 @@ def file_stream(storage: Storage, key: str) -> Iterator[bytes]:
     with storage.open_read(key) as source:
         while block := source.read(CHUNK):
             yield block
-
-
-def download(
-    request: HttpRequest, chunks: Iterator[bytes], file_name: str, content_type: str = "application/octet-stream"
-) -> StreamingHttpResponse:
-    """An answer that the browser saves under ``file_name``, whoever chose that name."""
-    # Under ASGI Django would collect an ordinary iterator whole before it sends the first byte.
-    body: Any = _one_by_one(chunks) if isinstance(request, ASGIRequest) else chunks
-    response = StreamingHttpResponse(body, content_type=content_type)
-    response["Content-Disposition"] = content_disposition_header(True, plain_name(file_name)) or "attachment"
-    response["X-Content-Type-Options"] = "nosniff"
-    return response
-
-
-def plain_name(text: str) -> str:
-    """``text`` as a file name that every system takes: no path, no control characters, not too long."""
-    kept = "".join(
-        c if unicodedata.category(c)[0] != "C" and c not in '\\/:*?"<>|' else "-"
-        for c in unicodedata.normalize("NFC", text)
-    )
-    stem, dot, ending = kept.strip(" .").rpartition(".")
-    if not dot or len(ending) > 10:
-        stem, dot, ending = kept.strip(" ."), "", ""
-    while len(stem.encode()) > 180:
-        stem = stem[:-1]
-    return f"{stem}{dot}{ending}" or "file"
-
-
-async def _one_by_one(chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
-    take = sync_to_async(lambda: next(chunks, None), thread_sensitive=False)
-    while (block := await take()) is not None:
-        yield block

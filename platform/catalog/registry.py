@@ -7,9 +7,11 @@ from uuid import UUID
 
 from django.db import transaction
 
+from catalog.holding import merged_bytes
 from catalog.models import BaseModel, Checkpoint, ModelVersion, TrainedModel
 from catalog.naming import checked_name, find_or_make, next_number
 from workspaces.models import Project, User
+from workspaces.quota import check_room
 from workspaces.services import audit
 
 
@@ -48,7 +50,12 @@ def model_version_create(
 
 @transaction.atomic
 def merged_request(*, version: ModelVersion, actor: User) -> bool:
-    """Note that the merged weights are wanted; True for the one caller that must have them made."""
+    """Note that the merged weights are wanted; True for the one caller that must have them made.
+
+    Raises :class:`Refused` when the workspace has no room for them.
+    """
+    if version.merged in (ModelVersion.Merged.NOT_ASKED, ModelVersion.Merged.FAILED):
+        check_room(version.model.project.workspace, merged_bytes(version), "The merged model")
     asked = ModelVersion.objects.filter(
         pk=version.pk, merged__in=[ModelVersion.Merged.NOT_ASKED, ModelVersion.Merged.FAILED]
     ).update(merged=ModelVersion.Merged.MAKING, merged_error="")

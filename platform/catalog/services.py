@@ -11,7 +11,6 @@ from django.db import transaction
 from django.db.models import ProtectedError
 from pydantic import ValidationError
 
-from catalog.archive import plain_name
 from catalog.inspection import as_stored, inspect_file, nothing_usable
 from catalog.intake import lock_object, spooled
 from catalog.models import BaseModel, Dataset, DatasetVersion, RewardConfig, RewardVersion
@@ -20,8 +19,10 @@ from trainers.data.report import Report
 from trainers.rewards.spec import RewardSpec
 from trainers.spec import Columns, describe_error
 from trainers.storage import Storage, StorageError
+from workspaces.downloads import plain_name
 from workspaces.errors import Refused
 from workspaces.models import Project, User
+from workspaces.quota import check_room
 from workspaces.services import audit
 
 logger = logging.getLogger(__name__)
@@ -59,6 +60,7 @@ def dataset_upload(
         if not report.ready:
             raise DatasetRefused(nothing_usable(report), report)
         stored = as_stored(report)
+        check_room(project.workspace, local.stat().st_size, "The file")
         storage = Storage(settings.STORAGE_URL)
         with local.open("rb") as stream:
             key, sha256, size = storage.put_content(stream)
@@ -71,6 +73,8 @@ def dataset_upload(
             if description and description != dataset.description:
                 dataset.description = description
                 dataset.save(update_fields=["description"])
+                if not made:
+                    audit(workspace=project.workspace, actor=actor, action="dataset.describe", obj=dataset)
             newest = None if made else dataset.versions.first()
             if newest is not None and newest.sha256 == sha256 and newest.report.get("columns") == stored["columns"]:
                 return newest
@@ -149,10 +153,12 @@ def reward_save(
     Raises :class:`RewardRefused` for a spec that cannot be used, :class:`Refused` for a bad name.
     """
     checked = spec if isinstance(spec, RewardSpec) else reward_check(spec)
-    reward, _made = find_or_make(RewardConfig, project, checked_name(name, "reward"))
+    reward, made = find_or_make(RewardConfig, project, checked_name(name, "reward"))
     if description is not None and description != reward.description:
         reward.description = description
         reward.save(update_fields=["description"])
+        if not made:
+            audit(workspace=project.workspace, actor=actor, action="reward.describe", obj=reward)
     content = checked.model_dump(mode="json")
     newest = reward.versions.first()
     if newest is not None and newest.spec == content:
@@ -195,7 +201,9 @@ def base_models_register() -> list[BaseModel]:
             "license": known.license,
             "origin": known.origin,
         }
-        model, _made = BaseModel.objects.update_or_create(name=known.name, defaults=values)
+        model, made = BaseModel.objects.update_or_create(name=known.name, defaults=values)
+        if made:
+            audit(workspace=None, actor=None, action="base_model.register", obj=model)
         models.append(model)
     return models
 

@@ -22,6 +22,8 @@ BASE_DIR = home.ROOT
 HOME = home.home()
 DEBUG = env.bool("TUNEYARD_DEBUG", default=False)
 SECRET_KEY = env.str("SECRET_KEY", default="") or home.secret_key()
+# Former keys: what they signed and sealed is still read.
+SECRET_KEY_FALLBACKS = env.list("SECRET_KEY_FALLBACKS", default=[])
 ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["*"] if DEBUG else ["localhost", "127.0.0.1", "[::1]", "testserver"])
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
 PUBLIC_URL = _address("PUBLIC_URL", "http://127.0.0.1:8000").rstrip("/")
@@ -116,6 +118,7 @@ CELERY_TIMEZONE = "UTC"
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BEAT_SCHEDULE = {
     "send-due-messages": {"task": "delivery.tasks.send_due_messages", "schedule": 10.0},
+    "remove-closed-workspaces": {"task": "workspaces.tasks.remove_closed_workspaces", "schedule": 60.0},
 }
 
 MAIL_FOLDER = HOME / "mail"
@@ -185,6 +188,10 @@ STORAGES = {
 WHITENOISE_MANIFEST_STRICT = False
 DATA_UPLOAD_MAX_MEMORY_SIZE = 10 * 2**20
 FILE_UPLOAD_MAX_MEMORY_SIZE = 2 * 2**20
+# What a workspace may store unless it has a limit of its own; 0: any amount.
+WORKSPACE_QUOTA_BYTES = env.int("TUNEYARD_WORKSPACE_QUOTA_BYTES", default=100 * 10**9)
+# Whether anyone who can sign in may make a workspace, or only the installation's staff.
+MEMBERS_MAKE_WORKSPACES = env.bool("TUNEYARD_MEMBERS_MAKE_WORKSPACES", default=True)
 UPLOAD_MAX_BYTES = env.int("TUNEYARD_UPLOAD_MAX_BYTES", default=5 * 2**30)
 
 LOGGING = {

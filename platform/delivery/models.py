@@ -8,7 +8,10 @@ from django.db import models
 
 
 class Message(models.Model):
-    """One message to one recipient over one channel; ``key`` says what it is about and keeps it from leaving twice."""
+    """One message to one recipient over one channel; ``key`` says what it is about and keeps it from leaving twice.
+
+    The body of a ``private`` one (it carries a key) is sealed while it waits, and erased once it has left.
+    """
 
     class State(models.TextChoices):
         DUE = "due", "waiting"
@@ -23,6 +26,7 @@ class Message(models.Model):
     subject = models.CharField(max_length=300)
     text = models.TextField()
     html = models.TextField(blank=True)
+    private = models.BooleanField(default=False)
     state = models.CharField(max_length=10, choices=State.choices, default=State.DUE)
     tries = models.PositiveIntegerField(default=0)
     due_at = models.DateTimeField()

@@ -11,21 +11,33 @@ from django.utils import timezone
 
 from delivery import channels
 from delivery.models import Message
+from delivery.sealing import seal, unseal
 
 logger = logging.getLogger(__name__)
 
 MAX_TRIES = 12
 CLAIM_SECONDS = 120
 FIRST_RETRY_SECONDS = 15
+ERASED = {"text": "", "html": ""}
 
 
 def message_enqueue(
-    *, key: str, recipient: str, subject: str, text: str, html: str = "", channel: str = "email"
+    *,
+    key: str,
+    recipient: str,
+    subject: str,
+    text: str,
+    html: str = "",
+    channel: str = "email",
+    private: bool = False,
 ) -> bool:
     """Store a message in the caller's transaction. Returns False when one with this key is already there.
 
-    ``key`` names the fact it tells of (``job:<id>:succeeded:<user>``), so a fact told twice is one message.
+    ``key`` names the fact it tells of (``job:<id>:succeeded:<user>``), so a fact told twice is one message. The body of
+    a ``private`` message, which carries a key, is sealed in the database and erased once it has left.
     """
+    if private:
+        text, html = seal(text), seal(html) if html else ""
     _, created = Message.objects.get_or_create(
         key=key,
         defaults={
@@ -34,6 +46,7 @@ def message_enqueue(
             "subject": " ".join(subject.split())[:300],
             "text": text,
             "html": html,
+            "private": private,
             "due_at": timezone.now(),
         },
     )
@@ -45,15 +58,26 @@ def send_due_messages(*, limit: int = 50) -> int:
     sent = 0
     for message in _claim(limit):
         try:
-            channels.get(message.channel).send(message)
+            channels.get(message.channel).send(_opened(message))
         except Exception as error:
             _put_off(message, error)
         else:
             Message.objects.filter(pk=message.pk).update(
-                state=Message.State.SENT, sent_at=timezone.now(), tries=F("tries") + 1, error=""
+                state=Message.State.SENT,
+                sent_at=timezone.now(),
+                tries=F("tries") + 1,
+                error="",
+                **(ERASED if message.private else {}),
             )
             sent += 1
     return sent
+
+
+def _opened(message: Message) -> Message:
+    if message.private:
+        message.text = unseal(message.text)
+        message.html = unseal(message.html) if message.html else ""
+    return message
 
 
 def _claim(limit: int) -> list[Message]:
@@ -77,4 +101,5 @@ def _put_off(message: Message, error: Exception) -> None:
         tries=tries,
         error=str(error)[:2000],
         due_at=timezone.now() + timedelta(seconds=wait),
+        **(ERASED if message.private and given_up else {}),
     )

@@ -15,7 +15,7 @@ from catalog import archive, selectors
 from catalog.models import ModelVersion
 from jobs.merging import merged_ask
 from trainers.storage import Storage, StorageError
-from workspaces import access
+from workspaces import access, downloads
 from workspaces.models import Project, Role
 from workspaces.scope import ProjectRequest, in_project
 
@@ -51,9 +51,9 @@ def merged_download(request: ProjectRequest, project: Project, model_id: UUID, n
         names = [item["name"] for item in storage.read_manifest(version.merged_uri)]
     except StorageError as error:
         return HttpResponse(error.message, status=503, content_type="text/plain; charset=utf-8")
-    folder = archive.plain_name(f"{version.model.name} v{number} merged")
+    folder = downloads.plain_name(f"{version.model.name} v{number} merged")
     chunks = archive.zip_stream(storage, version.merged_uri, names, folder)
-    return archive.download(request, chunks, f"{folder}.zip", "application/zip")
+    return downloads.download(request, chunks, f"{folder}.zip", "application/zip")
 
 
 def _version(request: ProjectRequest, project: Project, model_id: UUID, number: int) -> ModelVersion:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -14,8 +14,17 @@ from records.models import LogLine, MetricPoint, Rollout, Series
 Event = Mapping[str, Any]
 
 
-def ingest(*, subject_kind: str, subject_id: UUID, attempt: int, events: Iterable[Event]) -> None:
+def ingest(
+    *,
+    subject_kind: str,
+    subject_id: UUID,
+    attempt: int,
+    events: Iterable[Event],
+    hide: Callable[[str], str] = str,
+) -> None:
     """Store the metric, rollout and log events among ``events``; other kinds are not records and are passed over.
+
+    ``hide`` takes out of logs and samples what must not be kept, such as the values of secrets.
 
     The caller passes each event once (it moves its cursor in the same transaction); should one come again all the
     same, the unique keys let it fall.
@@ -27,7 +36,7 @@ def ingest(*, subject_kind: str, subject_id: UUID, attempt: int, events: Iterabl
             case "metric":
                 metrics.append(event)
             case "rollout":
-                rollouts.append(Rollout(**subject, attempt=attempt, **_rollout_fields(event)))
+                rollouts.append(Rollout(**subject, attempt=attempt, **_rollout_fields(event, hide)))
             case "log":
                 lines.append(
                     LogLine(
@@ -36,7 +45,7 @@ def ingest(*, subject_kind: str, subject_id: UUID, attempt: int, events: Iterabl
                         seq=event["seq"],
                         at=_time(event),
                         level=str(event.get("level", "info"))[:10],
-                        text=clean(event.get("text", "")),
+                        text=clean(hide(str(event.get("text", "")))),
                     )
                 )
     if metrics:
@@ -45,6 +54,17 @@ def ingest(*, subject_kind: str, subject_id: UUID, attempt: int, events: Iterabl
         Rollout.objects.bulk_create(rollouts, ignore_conflicts=True, batch_size=500)
     if lines:
         LogLine.objects.bulk_create(lines, ignore_conflicts=True, batch_size=2000)
+
+
+def forget(*, subject_kind: str, subject_ids: Sequence[UUID]) -> None:
+    """Remove everything that happened to these subjects."""
+    for start in range(0, len(subject_ids), 500):
+        subjects = {"subject_kind": subject_kind, "subject_id__in": subject_ids[start : start + 500]}
+        series = Series.objects.filter(**subjects)
+        MetricPoint.objects.filter(series__in=series).delete()
+        series.delete()
+        Rollout.objects.filter(**subjects).delete()
+        LogLine.objects.filter(**subjects).delete()
 
 
 def clean(value: Any) -> str:
@@ -82,7 +102,7 @@ def _store_points(subject: dict[str, Any], attempt: int, events: list[Event]) ->
         )
 
 
-def _rollout_fields(event: Event) -> dict[str, Any]:
+def _rollout_fields(event: Event, hide: Callable[[str], str]) -> dict[str, Any]:
     answer = event.get("answer")
     return {
         "seq": event["seq"],
@@ -90,10 +110,10 @@ def _rollout_fields(event: Event) -> dict[str, Any]:
         "phase": str(event["phase"])[:10],
         "group": event.get("group", 0),
         "index": event.get("index", 0),
-        "prompt": clean(event["prompt"]),
+        "prompt": clean(hide(str(event["prompt"]))),
         "prompt_key": str(event.get("prompt_key", ""))[:64],
-        "completion": clean(event["completion"]),
-        "answer": None if answer is None else clean(answer),
+        "completion": clean(hide(str(event["completion"]))),
+        "answer": None if answer is None else clean(hide(str(answer))),
         "reward": float(event["reward"]),
         "parts": {clean(key)[:200]: value for key, value in (event.get("parts") or {}).items()},
         "accurate": bool(event.get("accurate", False)),

@@ -13,6 +13,7 @@ from django.core.exceptions import ObjectDoesNotExist, PermissionDenied, Validat
 from django.db.models import Model, QuerySet
 from django.http import Http404
 
+from workspaces import scopes
 from workspaces.models import Membership, Role, User
 
 M = TypeVar("M", bound=Model)
@@ -26,8 +27,9 @@ def visible(queryset: QuerySet[M], user: User, need: Role = Role.VIEWER) -> Quer
     token = getattr(user, "api_token", None)
     memberships = Membership.objects.filter(user=user, role__gte=need)
     if token is not None:
-        # A token reaches only its own workspace, and never more than its own role.
-        memberships = memberships.filter(workspace_id=token.workspace_id) if token.role >= need else memberships.none()
+        # A token reaches only its own workspace, and never more than its role and its scopes.
+        allowed = scopes.covers(token, need)
+        memberships = memberships.filter(workspace_id=token.workspace_id) if allowed else memberships.none()
     return queryset.filter(**{f"{path}__in": memberships.values("workspace_id")})
 
 

@@ -14,6 +14,7 @@ from django.utils.translation import gettext_lazy as _
 
 from workspaces import limits, selectors
 from workspaces.models import Membership, Role, User, Workspace
+from workspaces.scopes import scope_choices, scopes_of_role
 
 
 class SignInForm(forms.Form):
@@ -98,6 +99,12 @@ class TokenForm(forms.Form):
         label=_("Workspace"), queryset=Workspace.objects.none(), empty_label=None, help_text=_("All it can reach.")
     )
     role = forms.TypedChoiceField(label=_("Role"), coerce=int, help_text=_("Never more than your own role there."))
+    scopes = forms.MultipleChoiceField(
+        label=_("May be used to"),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        help_text=_("Every token may look. Leave out what the program does not need."),
+    )
     expires = forms.ChoiceField(
         label=_("Expires"),
         choices=[("30", _("in 30 days")), ("90", _("in 90 days")), ("365", _("in a year")), ("", _("never"))],
@@ -114,6 +121,10 @@ class TokenForm(forms.Form):
         highest = Membership.objects.filter(user=user).order_by("-role").values_list("role", flat=True).first()
         role.choices = [(r.value, r.label) for r in Role if highest is not None and r <= highest]
         role.initial = min(Role.EDITOR, highest or Role.VIEWER)
+        scopes = self.fields["scopes"]
+        assert isinstance(scopes, forms.MultipleChoiceField)
+        scopes.choices = scope_choices(highest or Role.VIEWER)
+        scopes.initial = scopes_of_role(role.initial)
 
     def expires_at(self) -> datetime | None:
         days = EXPIRIES.get(self.cleaned_data["expires"])

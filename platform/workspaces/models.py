@@ -1,4 +1,4 @@
-"""Who works here: people, their teams with roles, the teams' projects, tokens, and what was done by whom."""
+"""Who works here: people, their teams with roles, invitations, projects, tokens, secrets, and what was done by whom."""
 
 from __future__ import annotations
 
@@ -60,11 +60,17 @@ class Role(models.IntegerChoices):
 
 
 class Workspace(models.Model):
-    """A team and everything it owns."""
+    """A team and everything it owns.
+
+    ``quota_bytes`` None means the installation's own limit, 0 none at all. From ``closed_at`` on it has no members, and
+    it is removed with all it holds as soon as nothing of it runs.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     name = models.CharField(max_length=100)
     slug = models.SlugField(max_length=60, unique=True)
+    quota_bytes = models.BigIntegerField(null=True)
+    closed_at = models.DateTimeField(null=True)
     created_at = models.DateTimeField(auto_now_add=True)
     members: models.ManyToManyField[User, Membership] = models.ManyToManyField(
         User, through="Membership", related_name="workspaces"
@@ -127,6 +133,7 @@ class ApiToken(models.Model):
     prefix = models.CharField(max_length=16)
     digest = models.CharField(max_length=64, unique=True)
     role = models.PositiveSmallIntegerField(choices=Role.choices, default=Role.EDITOR)
+    scopes = models.JSONField(default=list)
     created_at = models.DateTimeField(auto_now_add=True)
     expires_at = models.DateTimeField(null=True)
     last_used_at = models.DateTimeField(null=True)
@@ -139,6 +146,70 @@ class ApiToken(models.Model):
 
     def __str__(self) -> str:
         return f"{self.prefix}… ({self.name})"
+
+
+class Invitation(models.Model):
+    """A place in a team, offered to one address: taken once, by whoever reads the mail, until it expires."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="invitations")
+    email = models.EmailField(max_length=320)
+    role = models.PositiveSmallIntegerField(choices=Role.choices)
+    digest = models.CharField(max_length=64, unique=True)
+    invited_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+    sent_at = models.DateTimeField()
+    expires_at = models.DateTimeField()
+    accepted_at = models.DateTimeField(null=True)
+    accepted_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
+    revoked_at = models.DateTimeField(null=True)
+
+    workspace_path = "workspace_id"
+
+    class Meta:
+        ordering = ["-created_at"]
+        constraints = [
+            models.UniqueConstraint(
+                "workspace",
+                Lower("email"),
+                condition=models.Q(accepted_at__isnull=True, revoked_at__isnull=True),
+                name="one_open_invitation",
+            ),
+            models.CheckConstraint(condition=models.Q(role__in=[10, 20, 30, 40]), name="invitation_role_known"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.email} as {self.get_role_display()}"
+
+
+class Secret(models.Model):
+    """A password or key that the platform uses for a team. ``sealed`` is encrypted; no page ever shows the value."""
+
+    class Kind(models.TextChoices):
+        JUDGE = "judge", "key of a judge model"
+        HUB = "hub", "token of a model hub"
+        S3 = "s3", "storage credential"
+        OTHER = "other", "other"
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="secrets")
+    name = models.CharField(max_length=64)
+    kind = models.CharField(max_length=10, choices=Kind.choices, default=Kind.OTHER)
+    sealed = models.TextField()
+    hint = models.CharField(max_length=4, blank=True)
+    set_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
+    set_at = models.DateTimeField()
+    created_at = models.DateTimeField(auto_now_add=True)
+    last_used_at = models.DateTimeField(null=True)
+
+    workspace_path = "workspace_id"
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [models.UniqueConstraint("workspace", Lower("name"), name="secret_name_in_workspace")]
+
+    def __str__(self) -> str:
+        return self.name
 
 
 class AuditEvent(models.Model):

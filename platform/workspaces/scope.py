@@ -11,7 +11,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponseBase
 
 from workspaces import access, selectors
-from workspaces.models import Project, Role, User
+from workspaces.models import Project, Role, User, Workspace
 
 PROJECT_COOKIE = "tuneyard_project"
 COOKIE_AGE = 365 * 24 * 3600
@@ -56,6 +56,36 @@ def in_project(need: Role = Role.VIEWER) -> Callable[[View], View]:
             response = view(scoped, scoped.project, *args, **kwargs)
             remember_project(request, response, scoped.project)
             return response
+
+        return inner
+
+    return decorate
+
+
+class WorkspaceRequest(SignedInRequest):
+    """A request to a page of a team. Templates read ``workspace``, ``role`` and ``may_manage`` of the request."""
+
+    workspace: Workspace
+    role: Role
+    may_manage: bool
+
+
+def in_workspace(need: Role = Role.VIEWER) -> Callable[[View], View]:
+    """Hand the view a ``Workspace`` in place of the URL's ``workspace_id``; 404 and 403 as in :func:`in_project`."""
+
+    def decorate(view: View) -> View:
+        @wraps(view)
+        def inner(request: HttpRequest, workspace_id: UUID, *args: Any, **kwargs: Any) -> HttpResponseBase:
+            user = cast("User", request.user)
+            scoped = cast("WorkspaceRequest", request)
+            scoped.workspace = access.get(Workspace.objects.all(), workspace_id, user)
+            role = selectors.role_in(scoped.workspace.pk, user)
+            if role is None:
+                raise Http404
+            if role < need:
+                raise PermissionDenied(f"This needs the role {need.label} in the workspace; ask one of its admins.")
+            scoped.role, scoped.may_manage = role, role >= Role.ADMIN
+            return view(scoped, scoped.workspace, *args, **kwargs)
 
         return inner
 

@@ -6,6 +6,7 @@ import secrets
 from typing import Any
 from zoneinfo import available_timezones
 
+from django.conf import settings
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
@@ -67,6 +68,11 @@ def owner_create(
     return user, workspace
 
 
+def may_make_workspaces(user: User) -> bool:
+    """Whether the installation lets this person make teams."""
+    return user.is_active and (bool(settings.MEMBERS_MAKE_WORKSPACES) or user.is_staff)
+
+
 @transaction.atomic
 def workspace_create(*, name: str, owner: User) -> Workspace:
     """A team with one member, its owner."""
@@ -79,6 +85,26 @@ def workspace_create(*, name: str, owner: User) -> Workspace:
     Membership.objects.create(workspace=workspace, user=owner, role=Role.OWNER)
     audit(workspace=workspace, actor=owner, action="workspace.create", obj=workspace)
     return workspace
+
+
+@transaction.atomic
+def workspace_rename(*, workspace: Workspace, name: str, actor: User) -> None:
+    """Give a team another name. Raises :class:`Refused` when it is empty or too long."""
+    name = _checked_name(name, "workspace", 100)
+    before = workspace.name
+    if name == before:
+        return
+    workspace.name = name
+    workspace.save(update_fields=["name"])
+    audit(workspace=workspace, actor=actor, action="workspace.rename", obj=workspace, detail={"from": before})
+
+
+@transaction.atomic
+def quota_set(*, workspace: Workspace, quota_bytes: int | None, actor: User | None = None) -> None:
+    """What a team may store: bytes, 0 for any amount, None for the installation's own limit."""
+    workspace.quota_bytes = quota_bytes
+    workspace.save(update_fields=["quota_bytes"])
+    audit(workspace=workspace, actor=actor, action="workspace.quota", obj=workspace, detail={"bytes": quota_bytes})
 
 
 @transaction.atomic

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from collections.abc import Collection
 from datetime import datetime, timedelta
 
 from django.db import transaction
@@ -13,6 +14,7 @@ from django.utils import timezone
 from workspaces import access
 from workspaces.errors import Refused
 from workspaces.models import ApiToken, Membership, Role, User, Workspace
+from workspaces.scopes import Scope, least_role, ordered, scopes_of_role
 from workspaces.services import audit
 
 KEY_PREFIX = "tml-"
@@ -21,15 +23,24 @@ USED_EVERY = timedelta(minutes=1)
 
 @transaction.atomic
 def token_create(
-    *, user: User, workspace: Workspace, name: str, role: Role = Role.EDITOR, expires_at: datetime | None = None
+    *,
+    user: User,
+    workspace: Workspace,
+    name: str,
+    role: Role = Role.EDITOR,
+    scopes: Collection[str] | None = None,
+    expires_at: datetime | None = None,
 ) -> tuple[ApiToken, str]:
     """A token of ``user`` for ``workspace``, and its key: the only time the key can be had.
 
-    The token's role is at most the person's own. Raises :class:`Refused` for strangers, a missing name, a past expiry.
+    The token's role is at most the person's own, its scopes (None: all) are those that the role can fill. Raises
+    :class:`Refused` for strangers, a missing name, a past expiry, an unknown scope or one beyond the role.
     """
-    member = Membership.objects.filter(workspace=workspace, user=user).first()
+    # Held so that a removal at the same moment sees this token, and revokes it.
+    member = Membership.objects.select_for_update().filter(workspace=workspace, user=user).first()
     if member is None:
         raise Refused("You are not a member of this workspace.", "workspace")
+    wanted = scopes_of_role(role) if scopes is None else _checked_scopes(scopes, role)
     if role > member.role:
         raise Refused(f"Your own role there is {Role(member.role).label}; a token cannot have more.", "role")
     name = " ".join(name.split())[:100]
@@ -45,10 +56,23 @@ def token_create(
         prefix=key[: len(KEY_PREFIX) + 6],
         digest=_digest(key),
         role=role,
+        scopes=wanted,
         expires_at=expires_at,
     )
-    audit(workspace=workspace, actor=user, action="token.create", obj=token, detail={"role": Role(role).label})
+    detail = {"role": Role(role).label, "scopes": wanted}
+    audit(workspace=workspace, actor=user, action="token.create", obj=token, detail=detail)
     return token, key
+
+
+def _checked_scopes(scopes: Collection[str], role: Role) -> list[str]:
+    unknown = sorted(set(scopes) - set(Scope))
+    if unknown:
+        raise Refused(f"There is no scope {unknown[0]!r}; there are: {', '.join(Scope)}.", "scopes")
+    beyond = [scope for scope in ordered(scopes) if scope not in scopes_of_role(role)]
+    if beyond:
+        needed = Role(least_role(beyond)).label
+        raise Refused(f"The scope {beyond[0]!r} takes the role {needed}; this token is {Role(role).label}.", "scopes")
+    return ordered(scopes)
 
 
 def token_authenticate(*, key: str) -> User | None:
@@ -86,6 +110,12 @@ def token_revoke(*, token: ApiToken, actor: User) -> None:
 def token_of(user: User, token_id: object) -> ApiToken:
     """A person's own token, or 404."""
     return access.get(ApiToken.objects.filter(user=user).select_related("workspace"), token_id, user)
+
+
+def team_token_of(user: User, workspace: Workspace, token_id: object) -> ApiToken:
+    """A token of anyone in the team, for its admins; 404 for what is not there, 403 for members below admin."""
+    rows = ApiToken.objects.filter(workspace=workspace).select_related("workspace", "user")
+    return access.get(rows, token_id, user, Role.ADMIN)
 
 
 def _digest(key: str) -> str:

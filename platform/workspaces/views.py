@@ -103,6 +103,7 @@ def token_list(request: SignedInRequest) -> HttpResponse:
                 workspace=data["workspace"],
                 name=data["name"],
                 role=Role(data["role"]),
+                scopes=data["scopes"],
                 expires_at=form.expires_at(),
             )
             form = TokenForm(request.user)

@@ -19,7 +19,7 @@ from catalog.models import Dataset, DatasetVersion
 from catalog.previews import preview_rows
 from catalog.problems import grouped
 from trainers.storage import Storage, StorageError
-from workspaces import access
+from workspaces import access, downloads
 from workspaces.errors import Refused
 from workspaces.models import Project, Role
 from workspaces.scope import ProjectRequest, in_project
@@ -113,7 +113,7 @@ def dataset_file(request: ProjectRequest, project: Project, dataset_id: UUID, nu
         storage.size(version.object_key)
     except StorageError as error:
         return HttpResponse(error.message, status=503, content_type="text/plain; charset=utf-8")
-    return archive.download(request, archive.file_stream(storage, version.object_key), version.file_name)
+    return downloads.download(request, archive.file_stream(storage, version.object_key), version.file_name)
 
 
 @require_POST

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_safe
 
 from catalog import archive, selectors
 from trainers.storage import Storage, StorageError
-from workspaces import access
+from workspaces import access, downloads
 from workspaces.models import Project
 from workspaces.scope import ProjectRequest, in_project
 
@@ -45,6 +45,6 @@ def adapter_download(request: ProjectRequest, project: Project, model_id: UUID, 
         return Response(error.message, status=503, content_type="text/plain; charset=utf-8")
     if missing or not names:
         return Response("The files of this version are no longer in storage.", status=410, content_type="text/plain")
-    folder = archive.plain_name(f"{model.name} v{number}")
+    folder = downloads.plain_name(f"{model.name} v{number}")
     chunks = archive.zip_stream(storage, checkpoint.uri, names, folder)
-    return archive.download(request, chunks, f"{folder}.zip", "application/zip")
+    return downloads.download(request, chunks, f"{folder}.zip", "application/zip")

@@ -12,6 +12,7 @@ from jobs.models import Attempt, Job
 from jobs.selectors import job_summary
 from jobs.states import TABLE, TERMINAL, State
 from records.selectors import latest_values
+from workspaces.vault import mask_of_project
 
 
 def brief(job: Job) -> dict[str, Any]:
@@ -57,7 +58,7 @@ def full(job: Job) -> dict[str, Any]:
         "latest": latest_values(("job", job.pk)),
         "model_version": {"id": model.pk, "name": model.model.name, "number": model.number} if model else None,
         "cursor": newest_cursor(job),
-        "spec": job.spec,
+        "spec": mask_of_project(job.project_id).value(job.spec),
     }
 
 

@@ -13,7 +13,7 @@ from django.http.response import HttpResponseBase
 from ninja import Router, Status
 from pydantic import Field
 
-from catalog.archive import CHUNK, download, plain_name, zip_stream
+from catalog.archive import CHUNK, zip_stream
 from catalog.models import ModelVersion, TrainedModel
 from catalog.selectors import model_versions_visible_to, models_visible_to
 from gateway.rest.auth import caller
@@ -23,6 +23,7 @@ from gateway.rest.schemas import ModelOut, ModelVersionOut, Page, refusals
 from jobs.merging import merged_ask
 from trainers.storage import Storage, StorageError, StoredFile
 from workspaces import access
+from workspaces.downloads import download, plain_name
 from workspaces.models import Role, User
 
 router = Router(tags=["models"])

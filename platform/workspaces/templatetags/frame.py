@@ -13,8 +13,8 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
-from workspaces import selectors
-from workspaces.models import Project
+from workspaces import selectors, services
+from workspaces.models import Project, Role
 from workspaces.scope import PROJECT_COOKIE
 
 register = template.Library()
@@ -59,7 +59,28 @@ def frame_project(context: Context) -> Project | None:
 
 @register.simple_tag(takes_context=True)
 def rail_end_links(context: Context) -> list[Link]:
-    return _links(context["request"].path, [("settings", (), "settings", _("Settings"))])
+    request = context["request"]
+    wanted: list[tuple[str, tuple[Any, ...], str, Any]] = [("settings", (), "settings", _("Settings"))]
+    project = frame_project(context)
+    team = getattr(request, "workspace", None) or (project.workspace if project else None)
+    if team is not None:
+        wanted.insert(0, ("members", (team.pk,), "people", _("Team")))
+    return _links(request.path, wanted)
+
+
+@register.simple_tag(takes_context=True)
+def team_links(context: Context) -> list[Link]:
+    """The pages of the team that the request is in, as far as the person may open them."""
+    request = context["request"]
+    pages = [
+        (Role.VIEWER, "workspace", _("General")),
+        (Role.VIEWER, "members", _("Members")),
+        (Role.EDITOR, "secrets", _("Secrets")),
+        (Role.ADMIN, "team-tokens", _("API tokens")),
+        (Role.ADMIN, "audit", _("Audit log")),
+    ]
+    urls = [(reverse(name, args=[request.workspace.pk]), label) for need, name, label in pages if request.role >= need]
+    return [Link(url, "", label, "page" if request.path == url else "") for url, label in urls]
 
 
 def _links(path: str, wanted: list[tuple[str, tuple[Any, ...], str, Any]]) -> list[Link]:
@@ -82,6 +103,11 @@ def my_workspaces(context: Context) -> list[Any]:
     if not hasattr(request, "frame_workspaces"):
         request.frame_workspaces = list(selectors.workspaces_of(request.user)) if request.user.is_authenticated else []
     return cast("list[Any]", request.frame_workspaces)
+
+
+@register.simple_tag(takes_context=True)
+def may_make_workspaces(context: Context) -> bool:
+    return services.may_make_workspaces(context["request"].user)
 
 
 @register.simple_tag

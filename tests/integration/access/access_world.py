@@ -22,9 +22,11 @@ from catalog.registry import merged_record, model_version_create
 from catalog.services import dataset_upload, reward_save
 from jobs.models import Job
 from trainers.storage import Storage
+from workspaces.invitations import invitation_create
 from workspaces.models import ApiToken, Membership, Project, Role, User, Workspace
 from workspaces.services import member_add, project_create, workspace_create
 from workspaces.tokens import token_create
+from workspaces.vault import secret_set
 
 # Stands in every text of the team. Whoever finds it in an answer has seen something of theirs.
 MARKER = "kestrel-7f3a"
@@ -123,6 +125,9 @@ def build() -> World:
     project = project_create(workspace=team, name=MARKER, description=MARKER, actor=people["owner"])
     objects = {"workspace_id": team.pk, "project_id": project.pk, "number": 1}
     objects |= _things(project, people["owner"])
+    offer = invitation_create(workspace=team, email=f"{MARKER}@example.org", role=Role.VIEWER, actor=people["owner"])
+    secret = secret_set(workspace=team, name=MARKER, value=f"value of {MARKER}", actor=people["owner"])
+    objects |= {"user_id": people["viewer"].pk, "invitation_id": offer.pk, "secret_id": secret.pk}
     objects["token_id"] = ApiToken.objects.get(user=people["owner"], name=f"{MARKER} kept").pk
     Membership.objects.filter(user=people["removed"]).delete()
     User.objects.filter(pk=people["deactivated"].pk).update(is_active=False)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from access_table import EDITOR, MINE, PUBLIC, SIGNED_IN, VIEWER, at
+from access_table import ADMIN, EDITOR, MINE, OWNER, PUBLIC, SIGNED_IN, VIEWER, at
 
+WORKSPACE = "workspaces/<uuid:workspace_id>"
+MEMBER = f"{WORKSPACE}/members/<uuid:user_id>"
+INVITATION = f"{WORKSPACE}/invitations/<uuid:invitation_id>"
 PROJECT = "projects/<uuid:project_id>"
 MODEL = f"{PROJECT}/models/<uuid:model_id>/v<int:number>"
 JOB = f"{PROJECT}/jobs/<uuid:job_id>"
@@ -29,7 +32,32 @@ WORKSPACES = (
     at("settings/password/", get=SIGNED_IN, post=SIGNED_IN, form={"old_password": "wrong"}),
     at("settings/tokens/", get=SIGNED_IN, post=SIGNED_IN, form={"name": "new"}),
     at("settings/tokens/<uuid:token_id>/revoke/", post=MINE),
-    at("workspaces/<uuid:workspace_id>/projects/new/", get=EDITOR, post=EDITOR, form={"name": "New project"}),
+    at("settings/account/", get=SIGNED_IN, post=SIGNED_IN, form={"typed_email": "wrong"}),
+    at("settings/account/export/", post=SIGNED_IN),
+    at("workspaces/new/", get=SIGNED_IN, post=SIGNED_IN, form={"name": "New team"}),
+    at(f"{WORKSPACE}/projects/new/", get=EDITOR, post=EDITOR, form={"name": "New project"}),
+)
+
+TEAM = (
+    # The key in the address opens it, and nothing else does.
+    at("invitations/<str:key>/", get=PUBLIC, post=PUBLIC, args={"key": "wrong"}),
+    at(f"{WORKSPACE}/", get=VIEWER, post=ADMIN, form={"name": "New name"}),
+    at(f"{WORKSPACE}/transfer/", get=OWNER, post=OWNER, form={"typed_name": "wrong"}),
+    at(f"{WORKSPACE}/leave/", post=VIEWER),
+    at(f"{WORKSPACE}/export/", post=OWNER),
+    at(f"{WORKSPACE}/delete/", get=OWNER, post=OWNER, form={"typed_name": "wrong"}),
+    at(f"{WORKSPACE}/members/", get=VIEWER, post=ADMIN, form={"email": "new@example.org", "role": "10", "days": "7"}),
+    at(f"{WORKSPACE}/members/who/", get=VIEWER),
+    at(f"{MEMBER}/role/", post=ADMIN, form={"role": "20"}),
+    at(f"{MEMBER}/remove/", post=ADMIN),
+    at(f"{INVITATION}/revoke/", post=ADMIN),
+    at(f"{INVITATION}/resend/", post=ADMIN),
+    at(f"{WORKSPACE}/tokens/", get=ADMIN),
+    at(f"{WORKSPACE}/tokens/<uuid:token_id>/revoke/", post=ADMIN),
+    at(f"{WORKSPACE}/secrets/", get=EDITOR, post=ADMIN, form={"name": "NEW", "kind": "hub", "value": "new-value"}),
+    at(f"{WORKSPACE}/secrets/<uuid:secret_id>/delete/", post=ADMIN),
+    at(f"{WORKSPACE}/audit/", get=ADMIN),
+    at(f"{WORKSPACE}/audit.csv", get=ADMIN),
 )
 
 CATALOG = (
@@ -63,4 +91,4 @@ JOBS = (
     at(f"{JOB}/cancel/", get=EDITOR, post=EDITOR),
 )
 
-PAGES = (*PORTAL, *SIGN_IN, *WORKSPACES, *CATALOG, *JOBS)
+PAGES = (*PORTAL, *SIGN_IN, *WORKSPACES, *TEAM, *CATALOG, *JOBS)

@@ -12,11 +12,12 @@ from django.conf import settings
 from django.test import AsyncClient, Client
 from django.urls import reverse
 
-from catalog.archive import plain_name, zip_stream
+from catalog.archive import zip_stream
 from catalog.models import BaseModel, Checkpoint, ModelVersion
 from catalog.registry import model_version_create
 from catalog.services import base_models_register
 from trainers.storage import Storage
+from workspaces.downloads import plain_name
 
 pytestmark = pytest.mark.django_db
 

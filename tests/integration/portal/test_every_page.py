@@ -22,8 +22,10 @@ from catalog.models import Checkpoint
 from catalog.registry import merged_record, model_version_create
 from catalog.services import dataset_upload, reward_save
 from trainers.storage import Storage
-from workspaces.models import Project
+from workspaces.invitations import invitation_create
+from workspaces.models import Project, Role
 from workspaces.tokens import token_create
+from workspaces.vault import secret_set
 
 pytestmark = pytest.mark.django_db
 
@@ -38,8 +40,10 @@ NAMES = (
     "%s %(name)s {0} \\u0000 ' OR 1=1 --",
 )
 
-# What a GET answers to: nobody, a stranger, a viewer, an editor. P: a page of the project; E: only for editors.
+# What a GET answers to: nobody, a stranger, a viewer, an editor. P: a page of the project or the team; E: only for
+# editors; A: only for admins or owners.
 P, E, MINE, POST = (302, 404, 200, 200), (302, 404, 403, 200), (302, 200, 200, 200), (302, 405, 405, 405)
+A = (302, 404, 403, 403)
 EXPECTED: dict[str, tuple[int, int, int, int]] = {
     "home": (302, 302, 302, 302),
     "sign-in": (200, 302, 302, 302),
@@ -50,6 +54,27 @@ EXPECTED: dict[str, tuple[int, int, int, int]] = {
     "theme": POST,
     "token-revoke": POST,
     "project-new": E,
+    "account": MINE,
+    "account-export": POST,
+    "invitation": (410, 410, 410, 410),
+    "workspace-new": MINE,
+    "workspace": P,
+    "workspace-transfer": A,
+    "workspace-leave": POST,
+    "workspace-export": POST,
+    "workspace-delete": A,
+    "members": P,
+    "who-can-see": P,
+    "member-role": POST,
+    "member-remove": POST,
+    "invitation-revoke": POST,
+    "invitation-resend": POST,
+    "team-tokens": A,
+    "team-token-revoke": POST,
+    "secrets": E,
+    "secret-delete": POST,
+    "audit": A,
+    "audit-csv": A,
     "project-home": P,
     "datasets": P,
     "dataset-upload": E,
@@ -74,6 +99,16 @@ EXPECTED: dict[str, tuple[int, int, int, int]] = {
 POSTS = {
     "token-revoke": (404, 404),
     "project-new": (404, 403),
+    "workspace-transfer": (404, 403),
+    "workspace-export": (404, 403),
+    "workspace-delete": (404, 403),
+    "member-role": (404, 403),
+    "member-remove": (404, 403),
+    "invitation-revoke": (404, 403),
+    "invitation-resend": (404, 403),
+    "team-token-revoke": (404, 403),
+    "secrets": (404, 403),
+    "secret-delete": (404, 403),
     "dataset-upload": (404, 403),
     "dataset-delete": (404, 403),
     "reward-new": (404, 403),
@@ -125,6 +160,9 @@ def furnish(project: Project, alice: Any, name: str, settings: Any) -> dict[str,
     )  # fmt: skip
     merged_record(version=model, uri=f"merged/{job.pk}")
     token, _key = token_create(user=alice, workspace=project.workspace, name=name)
+    workspace = project.workspace
+    invitation = invitation_create(workspace=workspace, email="new@example.com", role=Role.VIEWER, actor=alice)
+    secret = secret_set(workspace=workspace, name="HF_TOKEN", value=f"value {name}", actor=alice)
     return {
         "project_id": project.pk,
         "workspace_id": project.workspace_id,
@@ -132,6 +170,10 @@ def furnish(project: Project, alice: Any, name: str, settings: Any) -> dict[str,
         "reward_id": reward.reward_id,
         "model_id": model.model_id,
         "token_id": token.pk,
+        "user_id": alice.pk,
+        "invitation_id": invitation.pk,
+        "secret_id": secret.pk,
+        "key": "wrong",
         "number": 1,
     }
 
@@ -213,11 +255,11 @@ def test_nasty_names_are_only_text_on_every_page(
     arguments = furnish(project, alice, thing_name, settings)
     client.force_login(alice)
     for name, row in EXPECTED.items():
-        if row not in (P, E, MINE):
+        if row not in (P, E, A, MINE):
             continue
         answer = client.get(address(name, arguments))
         body = consume(answer)
         assert answer.status_code == 200, name
         if answer["Content-Type"].startswith("text/html"):
             assert b"<script>alert(" not in body, name
-            assert body.count(b"<h1") == (0 if name in ("merged-state", "reward-component") else 1), name
+            assert body.count(b"<h1") == (0 if name in ("merged-state", "reward-component", "who-can-see") else 1), name
