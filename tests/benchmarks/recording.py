@@ -64,6 +64,9 @@ class SimpleRow:
     answer: str | None
     messages: Sequence[Message] | None = None
     row: Mapping[str, Any] = field(default_factory=dict)
+    chosen: Sequence[Message] | None = None
+    rejected: Sequence[Message] | None = None
+    text: str | None = None
 
     @property
     def key(self) -> str:

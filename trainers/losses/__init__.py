@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 _POLICY = ("logprobs", "advantages")
-_PAIRS = ("reference_logprobs",)
+_PAIRS = ("reference_logprobs", "pair", "preferred")
 _BOUNDS = {"clip_low_threshold": 0.8, "clip_high_threshold": 1.2}
 
 LOSSES: dict[str, Loss] = {

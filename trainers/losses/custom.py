@@ -57,7 +57,7 @@ def custom_loss(expression: str) -> Loss:
     Raises :class:`trainers.spec.expression.ExpressionError`.
     """
     tree = parse_expression(expression)
-    arrays = ("logprobs", "advantages")
+    arrays: tuple[str, ...] = ("logprobs", "advantages")
     if "reference_logprobs" in tree.names():
         arrays = (*arrays, "reference_logprobs")
 

@@ -1,8 +1,9 @@
 """Losses that learn from which of two answers is better.
 
-Sequences come in pairs, the better one first: sequences 2i and 2i + 1 answer the same prompt. Both must be in one call
-of the loss, so the caller sees to it that a pair is not split between passes. With r = Σ (p - reference) over the
-tokens of an answer; ``token_weights`` at a sequence's first token is its weight (or its pair's, at the better one).
+Each sequence is an answer. ``pair`` (N) numbers its pair and ``preferred`` (N) is 1 for the better and -1 for the worse
+of the two; both are read at its first token, as ``token_weights`` is. Both answers of a pair must be in one call of the
+loss, so the caller sees to it that a pair is not split between passes. r = Σ (p - reference) over the tokens of an
+answer whose ``mask`` is not 0.
 """
 
 from __future__ import annotations
@@ -45,34 +46,44 @@ def kto(inputs: LossInputs, config: Mapping[str, float]) -> LossOutput:
     Source: Ethayarajh et al. 2024, arXiv:2402.01306, eq. 7-8. ``baseline`` holds z per token: an estimate of the KL
     divergence from the reference, which the caller makes and which has no gradient.
     """
-    returns, first = _returns(inputs), _first(inputs)
-    baseline = inputs.arrays["baseline"][first]
-    sign = torch.ones_like(returns)
-    sign[1::2] = -1.0
+    returns, sign, weights = _returns(inputs), _at_first(inputs, "preferred"), _weights(inputs)
+    baseline = _at_first(inputs, "baseline")
     share = torch.where(sign > 0, config["desirable_weight"], config["undesirable_weight"])
     terms = share * (1 - torch.sigmoid(config["beta"] * sign * (returns - baseline)))
-    total = (terms * _weights(inputs, first)).sum()
-    return LossOutput(total, _pair_sums(returns[0::2], returns[1::2], config["beta"]))
+    better, worse, _ = _pairs(inputs)
+    return LossOutput((terms * weights).sum(), _pair_sums(better, worse, config["beta"]))
 
 
 def _pairs(inputs: LossInputs) -> tuple[Tensor, Tensor, Tensor]:
-    returns = _returns(inputs)
-    return returns[0::2], returns[1::2], _weights(inputs, _first(inputs))[0::2]
+    """r of the better and of the worse answer of each pair, and the pair's weight (the better answer's)."""
+    returns, sign = _returns(inputs), _at_first(inputs, "preferred")
+    numbers, pair = torch.unique(_at_first(inputs, "pair"), return_inverse=True)
+    better, worse = sign > 0, sign < 0
+    for answers in (better, worse):
+        if not torch.equal(torch.bincount(pair[answers], minlength=len(numbers)), torch.ones_like(numbers).long()):
+            raise ValueError("both answers of a pair, one better and one worse, must be in one call of the loss")
+    empty = returns.new_zeros(len(numbers))
+    return (
+        empty.index_add(0, pair[better], returns[better]),
+        empty.index_add(0, pair[worse], returns[worse]),
+        empty.index_add(0, pair[better], _weights(inputs)[better]),
+    )
 
 
 def _returns(inputs: LossInputs) -> Tensor:
-    if len(inputs.bounds) % 2 == 0:
-        raise ValueError("preference losses take sequences in pairs, the better answer first")
-    return inputs.per_sequence(inputs.logprobs - inputs.arrays["reference_logprobs"])
+    gained = inputs.logprobs - inputs.arrays["reference_logprobs"]
+    mask = inputs.arrays.get("mask")
+    return inputs.per_sequence(gained if mask is None else gained * mask)
 
 
-def _first(inputs: LossInputs) -> Tensor:
-    return torch.as_tensor(inputs.bounds[:-1], device=inputs.logprobs.device)
+def _at_first(inputs: LossInputs, name: str) -> Tensor:
+    return inputs.arrays[name][torch.as_tensor(inputs.bounds[:-1], device=inputs.logprobs.device)]
 
 
-def _weights(inputs: LossInputs, first: Tensor) -> Tensor:
-    weights = inputs.arrays.get("token_weights")
-    return torch.ones_like(first, dtype=inputs.logprobs.dtype) if weights is None else weights[first]
+def _weights(inputs: LossInputs) -> Tensor:
+    if "token_weights" in inputs.arrays:
+        return _at_first(inputs, "token_weights")
+    return inputs.logprobs.new_ones(len(inputs.bounds) - 1)
 
 
 def _pair_sums(better: Tensor, worse: Tensor, beta: float) -> dict[str, Tensor]:

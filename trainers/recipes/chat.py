@@ -15,22 +15,23 @@ from trainers.recipes.context import Message
 
 def prompt_tokens(engine: Engine, messages: Sequence[Message]) -> list[int]:
     """The prompt as the model reads it before it answers."""
-    return _encode(engine, _render(engine, messages, generation=True))
+    return encode(engine, render(engine, messages, generation=True))
 
 
-def chat_datum(engine: Engine, messages: Sequence[Message]) -> Datum | None:
+def chat_datum(engine: Engine, messages: Sequence[Message], *, given: int = 0) -> Datum | None:
     """A whole chat with weight 1 on every token the assistant says, the end of its turn included, and 0 elsewhere.
 
-    Each turn is tokenised as it would be sampled: after the prompt that leads up to it. None if nobody answers.
+    Each turn is tokenised as it would be sampled: after the prompt that leads up to it. Turns among the first
+    ``given`` messages are only read. None if nobody answers.
     """
     tokens: list[int] = []
     weights: list[float] = []
     done = ""
     for index, message in enumerate(messages):
-        if message["role"] != "assistant":
+        if message["role"] != "assistant" or index < given:
             continue
-        before = _render(engine, messages[:index], generation=True)
-        after = _render(engine, messages[: index + 1], generation=False)
+        before = render(engine, messages[:index], generation=True)
+        after = render(engine, messages[: index + 1], generation=False)
         if not before.startswith(done) or not after.startswith(before):
             raise RunError(
                 "bad_data",
@@ -38,8 +39,8 @@ def chat_datum(engine: Engine, messages: Sequence[Message]) -> Datum | None:
                 "Use rows with one answer each, or another base model.",
                 "data.columns.messages",
             )
-        context = _encode(engine, before[len(done) :])
-        reply = _encode(engine, after[len(before) :])
+        context = encode(engine, before[len(done) :])
+        reply = encode(engine, after[len(before) :])
         tokens += context + reply
         weights += [0.0] * len(context) + _until_end_of_turn(engine, reply)
         done = after
@@ -50,6 +51,16 @@ def chat_datum(engine: Engine, messages: Sequence[Message]) -> Datum | None:
     if first == 0:
         first = 1  # the first token of all cannot be predicted from anything
     return Datum(tokens[: last - 1], tokens[first:last], {"weights": weights[first:last]})
+
+
+def text_datum(engine: Engine, text: str) -> Datum | None:
+    """A plain text, every token of it to be learned, and that it ends. None for a text without a second token."""
+    tokens = encode(engine, text)
+    if engine.tokenizer.eos_token_id is not None:
+        tokens.append(int(engine.tokenizer.eos_token_id))
+    if len(tokens) < 2:
+        return None
+    return Datum(tokens[:-1], tokens[1:], {"weights": [1.0] * (len(tokens) - 1)})
 
 
 def stop_tokens(engine: Engine) -> tuple[int, ...]:
@@ -71,11 +82,13 @@ def _until_end_of_turn(engine: Engine, reply: list[int]) -> list[float]:
     return [1.0] * length + [0.0] * (len(reply) - length)
 
 
-def _encode(engine: Engine, text: str) -> list[int]:
+def encode(engine: Engine, text: str) -> list[int]:
+    """A text that holds its markup already, as tokens."""
     return list(engine.tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
-def _render(engine: Engine, messages: Sequence[Message], *, generation: bool) -> str:
+def render(engine: Engine, messages: Sequence[Message], *, generation: bool) -> str:
+    """A chat in the markup of the model's template; ``generation``: up to where the model is to answer."""
     if not engine.tokenizer.chat_template:
         raise RunError(
             "base_model",

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Callable
+from pathlib import Path
 
-from trainers.engine.checkpoint import save_state
 from trainers.engine.engine import Engine
 from trainers.engine.export import export_adapter
 from trainers.recipes.context import RunContext
+
+STATE = "state"
 
 
 class Checkpointer:
@@ -18,28 +21,27 @@ class Checkpointer:
         self.ctx, self.engine, self.adapter = ctx, engine, adapter
         self._last = time.monotonic()
 
-    def after_step(self, step: int, *, tokens: int, active_s: float) -> None:
-        """Publish a checkpoint if one is due by steps or by minutes."""
+    def after_step(self, step: int, save: Callable[[Path], None]) -> None:
+        """Publish a checkpoint if one is due by steps or by minutes; ``save`` writes the run's state into a folder."""
         settings = self.ctx.spec.checkpointing
-        due = step % settings.every_steps == 0 or time.monotonic() - self._last >= 60 * settings.every_minutes
-        if due:
-            self._publish(step, f"step-{step:06d}", {"step": step, "tokens": tokens, "active_s": active_s})
+        if step % settings.every_steps == 0 or time.monotonic() - self._last >= 60 * settings.every_minutes:
+            self._publish(step, f"step-{step:06d}", save)
 
     def final(self, step: int) -> None:
         """Publish the finished adapter."""
         self._publish(step, "final", None)
 
-    def _publish(self, step: int, name: str, state: dict[str, float] | None) -> None:
+    def _publish(self, step: int, name: str, save: Callable[[Path], None] | None) -> None:
         folder = self.ctx.scratch / "checkpoints" / name
         shutil.rmtree(folder, ignore_errors=True)
         difference = export_adapter(self.engine, self.adapter, folder, base_model=self.ctx.spec.model.base)
-        if state is not None:
-            save_state(self.engine, self.adapter, folder / "state", state)
+        if save is not None:
+            save(folder / STATE)
         published = self.ctx.publish_folder(folder, name)
         self.ctx.emit(
             "checkpoint",
             step=step,
-            final=state is None,
+            final=save is None,
             name=name,
             uri=published["uri"],
             files=published["files"],

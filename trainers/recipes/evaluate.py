@@ -7,10 +7,11 @@ from typing import Any, Literal
 
 from trainers.engine.engine import Engine
 from trainers.engine.sampler import SamplingParams
+from trainers.recipes.acting import Actor
 from trainers.recipes.chat import stop_tokens
-from trainers.recipes.context import RunContext, Scorer
+from trainers.recipes.context import RunContext
 from trainers.recipes.progress import Progress
-from trainers.recipes.rollouts import Prompt, Rollout, emit_rollouts, roll_out
+from trainers.recipes.rollouts import Prompt, Rollout, emit_rollouts
 from trainers.recipes.schedule import derived_seed
 
 Phase = Literal["before", "eval", "after"]
@@ -18,26 +19,26 @@ SHOWN = 256  # rollouts put into the journal per evaluation and temperature
 
 
 class Evaluator:
-    """Evaluates one adapter again and again on the same prompts, with the same random numbers each time."""
+    """Evaluates one actor again and again on the same prompts, with the same random numbers each time."""
 
     def __init__(
         self,
         ctx: RunContext,
         engine: Engine,
-        adapter: str,
         prompts: Sequence[Prompt],
-        scorer: Scorer,
+        actor: Actor,
         progress: Progress,
     ) -> None:
-        self.ctx, self.engine, self.adapter = ctx, engine, adapter
-        self.prompts, self.scorer, self.progress = prompts, scorer, progress
-        self.tokens = 0
+        self.ctx, self.engine = ctx, engine
+        self.prompts, self.actor, self.progress = prompts, actor, progress
+        self._tokens = 0
 
-    def run(self, step: int, phase: Phase) -> dict[str, Any]:
-        """Metrics by the journal's keys (``eval/…``), put into the journal by the caller with those of the step.
+    def run(self, step: int, phase: Phase) -> tuple[dict[str, Any], int]:
+        """Metrics by the journal's keys (``eval/…``), to be put into the journal by the caller, and tokens sampled.
 
-        Returns also ``samples``, the number of completions at the training temperature.
+        The metrics also hold ``summary``: what the run's result says of them.
         """
+        self._tokens = 0
         settings, sampling = self.ctx.spec.evaluation, self.ctx.spec.sampling
         count = settings.samples_per_prompt
         if phase != "eval" and settings.final_samples_per_prompt:
@@ -57,10 +58,12 @@ class Evaluator:
                     seed=derived_seed(self.ctx.spec.seed, "evaluation", 0),
                 ),
             )
+            groups = [sampled[start : start + count] for start in range(0, len(sampled), count)]
             values = {
                 "eval/accuracy": _mean([rollout.score.accurate for rollout in sampled]),
                 "eval/reward": _mean([rollout.score.reward for rollout in sampled]),
-                "eval/completion_tokens": _mean([len(rollout.completion.tokens) for rollout in sampled]),
+                "eval/pass_at_k": _mean([any(rollout.score.accurate for rollout in group) for group in groups]),
+                "eval/completion_tokens": _mean([rollout.length for rollout in sampled]),
                 "eval/truncated": _mean([not rollout.completion.stopped for rollout in sampled]),
             }
             if settings.greedy:
@@ -77,11 +80,11 @@ class Evaluator:
                 )
                 values["eval/accuracy_greedy"] = _mean([rollout.score.accurate for rollout in greedy])
                 values["eval/reward_greedy"] = _mean([rollout.score.reward for rollout in greedy])
-        return {**values, "samples": len(sampled)}
+        return {**values, "summary": summary(values, len(sampled))}, self._tokens
 
     def _roll_out(self, step: int, phase: Phase, params: SamplingParams) -> list[Rollout]:
-        rollouts = roll_out(self.engine, self.adapter, self.prompts, params, self.scorer)
-        self.tokens += rollouts.tokens
+        rollouts = self.actor.roll_out(self.prompts, params)
+        self._tokens += rollouts.tokens
         shown, greedy = _some(rollouts.groups), params.temperature == 0
         emit_rollouts(self.ctx, shown, step=step, phase=phase, greedy=greedy)
         count, whole = sum(len(group) for group in shown), len(rollouts.flat)
@@ -102,13 +105,11 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values) if values else float("nan")
 
 
-def summary(values: dict[str, Any] | None) -> dict[str, Any] | None:
-    """``before`` or ``after`` of a run's result."""
-    if values is None:
-        return None
+def summary(values: dict[str, Any], samples: int) -> dict[str, Any]:
+    """``before`` or ``after`` of a run's result; ``samples`` counts completions at the training temperature."""
     return {
         "accuracy": values["eval/accuracy"],
         "reward": values["eval/reward"],
         "accuracy_greedy": values.get("eval/accuracy_greedy"),
-        "samples": values["samples"],
+        "samples": samples,
     }

@@ -1,275 +1,137 @@
 """Group-relative policy optimisation: sample groups, score them, push up what did better than its group.
 
-Source: GRPO, arXiv:2402.03300, with the loss of your choice from ``trainers.losses``. The loss is averaged over all
-completion tokens of the batch (as in DAPO, arXiv:2503.14476, eq. 8), so long answers do not count less per token.
-Groups whose completions all earn the same reward teach nothing: they are counted, and not computed at all unless the
-KL penalty needs them.
+Source: GRPO, arXiv:2402.03300, with the loss of your choice from ``trainers.losses`` and the field's later switches,
+each named where it is made: the advantage (RLOO, Dr. GRPO), the average (DAPO, Dr. GRPO), dynamic sampling and overlong
+shaping (DAPO), minibatches and several passes (PPO), and batches that are one step old. Groups whose completions all
+earn the same reward teach nothing: they are counted, and not computed at all unless a KL penalty needs them.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping
 from typing import Any
 
-import torch
-
-from trainers.engine.batch import Datum, StepOutput
-from trainers.engine.engine import Engine
-from trainers.engine.optimizer import AdamParams
-from trainers.engine.sampler import SamplingParams
-from trainers.errors import RunError
-from trainers.losses import LOSSES, Loss, kl_estimate, with_kl
 from trainers.recipes.advantages import group_advantages
-from trainers.recipes.chat import stop_tokens
-from trainers.recipes.checkpoints import Checkpointer
-from trainers.recipes.context import Row, RunContext, Scorer
-from trainers.recipes.evaluate import Evaluator, summary
-from trainers.recipes.meters import Meter
-from trainers.recipes.progress import Progress
-from trainers.recipes.rollouts import Prompt, Rollouts, emit_rollouts, make_prompts, roll_out
-from trainers.recipes.schedule import batch_rows, derived_seed, learning_rate, total_steps
-
-_SAMPLING_SHARE = 0.35  # of a step's time, for the progress bar only
+from trainers.recipes.figures import rollout_figures, time_figures, update_figures
+from trainers.recipes.policy_data import Sample
+from trainers.recipes.policy_loop import SAMPLING_SHARE, PolicyLoop, Timer, policy_loss
+from trainers.recipes.rollouts import Rollout, Rollouts, rollouts_from_json, rollouts_to_json
+from trainers.recipes.setup import Setup
+from trainers.recipes.shaping import shaped_rewards, summed_log_ratio
 
 
-@dataclass(frozen=True)
-class Update:
-    """What the optimizer steps on one batch of rollouts came to."""
-
-    outputs: list[StepOutput]
-    grad_norm: float
-    zero_variance_groups: int
-    kl: float | None
-
-
-class GrpoRun:
+class GrpoRun(PolicyLoop):
     """One run of the recipe on a loaded engine."""
 
-    def __init__(
-        self,
-        ctx: RunContext,
-        engine: Engine,
-        adapter: str,
-        *,
-        train_rows: Sequence[Row],
-        eval_rows: Sequence[Row],
-        scorer: Scorer,
-    ) -> None:
-        self.ctx, self.engine, self.adapter, self.scorer = ctx, engine, adapter, scorer
-        spec = ctx.spec
-        self.prompts = self._fitting(train_rows, "training")
-        held_out = self._fitting(eval_rows[: spec.evaluation.prompts], "held-out") if spec.evaluation.prompts else []
-        self.steps = total_steps(spec.hyperparameters, len(self.prompts))
-        every = spec.evaluation.every_steps
-        between = (self.steps - 1) // every if every else 0
-        evaluations = 2 + between if held_out else 0
-        self.progress = Progress(ctx, self.steps, {"step": self.steps, "evaluation": evaluations, "export": 1})
-        engine.pulse.listener = self.progress.pulse
-        self.evaluator = Evaluator(ctx, engine, adapter, held_out, scorer, self.progress) if held_out else None
-        self.checkpointer = Checkpointer(ctx, engine, adapter)
-        self.meter = Meter(ctx, self.progress)
-        self.loss, self.loss_config = _loss(spec.loss)
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self.loss, self.loss_config = policy_loss(self.ctx.spec.loss)
+        self._waiting: Rollouts | None = None
 
-    def run(self) -> dict[str, Any]:
-        """Train to the end; returns the result of the run."""
-        before = self._evaluate(0, "before")
-        train_s = 0.0
-        for step in range(1, self.steps + 1):
-            begun = time.monotonic()
-            with self.progress.stage("step", "sampling", step):
-                values = self._step(step)
-            train_s += time.monotonic() - begun
-            self.meter.emit(step, values)
-            if self._evaluation_due(step):
-                self._evaluate(step, "eval")
-            if step < self.steps:
-                self.checkpointer.after_step(step, tokens=self.meter.tokens, active_s=self.progress.active_s)
-        after = self._evaluate(self.steps, "after")
-        with self.progress.stage("export", "exporting", self.steps):
-            self.checkpointer.final(self.steps)
-        self.progress.finish()
-        return {
-            "before": summary(before),
-            "after": summary(after),
-            "steps": self.steps,
-            "tokens": self.meter.tokens,
-            "train_seconds": round(train_s, 3),
-            "eval_prompts": len(self.evaluator.prompts) if self.evaluator else 0,
-        }
-
-    def _step(self, step: int) -> dict[str, float]:
-        spec, begun = self.ctx.spec, time.monotonic()
-        rows = batch_rows(
-            step, spec.hyperparameters.batch_size, len(self.prompts), seed=spec.seed, shuffle=spec.data.shuffle
-        )
-        self.progress.phase("sampling", 0.0, _SAMPLING_SHARE)
-        rollouts = roll_out(
-            self.engine, self.adapter, [self.prompts[i] for i in rows], self._sampling(step), self.scorer
-        )
-        emit_rollouts(self.ctx, rollouts.groups, step=step, phase="train", greedy=False)
-        training = time.monotonic()
-        update = self._update(step, rollouts)
-        now = time.monotonic()
-        self.meter.tokens += rollouts.tokens + sum(output.tokens for output in update.outputs)
-        values = _rollout_metrics(rollouts) | _update_metrics(update)
-        values["train/learning_rate"] = self._rate(step)
-        return values | {
-            "system/step_s": now - begun,
-            "system/sample_s": rollouts.sample_s,
-            "system/reward_s": rollouts.reward_s,
-            "system/train_s": now - training,
-            "system/sample_tokens_per_s": rollouts.tokens / max(rollouts.sample_s, 1e-9),
-            "system/train_tokens_per_s": sum(output.tokens for output in update.outputs) / max(now - training, 1e-9),
-        }
-
-    def _sampling(self, step: int) -> SamplingParams:
-        sampling = self.ctx.spec.sampling
-        return SamplingParams(
-            max_tokens=sampling.max_new_tokens,
-            n=sampling.group_size,
-            temperature=sampling.temperature,
-            top_p=sampling.top_p,
-            stop_tokens=stop_tokens(self.engine),
-            seed=derived_seed(self.ctx.spec.seed, "rollouts", step),
-            logprob_temperature=sampling.temperature,
-        )
-
-    def _update(self, step: int, rollouts: Rollouts) -> Update:
+    def step(self, step: int) -> dict[str, float]:
+        timer = Timer()
+        self.progress.phase("sampling", 0.0, SAMPLING_SHARE)
+        rollouts, drawn = self._batch(step)
+        self.tell(step, rollouts)
+        training = Timer()
+        samples, values = self._samples(step, rollouts)
         spec = self.ctx.spec
-        hyper, temperature = spec.hyperparameters, spec.sampling.temperature
-        penalty = spec.loss.kl_coefficient
-        data, silent = _training_data(rollouts, hyper.advantage, everything=penalty > 0)
-        loss, config = self.loss, dict(self.loss_config)
-        if "beta" in config:
-            config["beta"] /= rollouts.tokens
-        parts = hyper.updates_per_batch
-        self.progress.phase("training", _SAMPLING_SHARE, 1.0)
-        kl = None
-        if penalty > 0:
-            data, kl = self._with_reference(data)
-            loss = with_kl(loss, penalty / rollouts.tokens)
-        elif self._evaluation_due(step) or step in (1, self.steps):
-            everything, _ = _training_data(rollouts, hyper.advantage, everything=True)
-            _, kl = self._with_reference(everything)
-        outputs: list[StepOutput] = []
-        norms = [0.0]
-        for part in range(parts if data else 0):
-            start = _SAMPLING_SHARE + (1 - _SAMPLING_SHARE) * part / parts
-            self.progress.phase("training", start, start + (1 - _SAMPLING_SHARE) / parts)
-            outputs.append(self.engine.forward_backward(self.adapter, data, loss, config, temperature=temperature))
-            norms.append(self.engine.optim_step(self.adapter, self._adam(step))["grad_norm"])
-        return Update(outputs, norms[-1], silent, kl)
+        if spec.loss.importance_cap is not None:
+            for sample, proximal in zip(samples, self.logprobs(self.adapter, samples), strict=True):
+                sample.proximal = proximal
+        everything = spec.loss.kl_coefficient > 0 and spec.loss.kl_in == "loss"
+        update = self.optimize(step, samples, self.loss, self.loss_config, everything=everything)
+        trained = sum(output.tokens for output in update.outputs)
+        values |= rollout_figures(rollouts) | update_figures(update.outputs, update.grad_norm) | drawn
+        values |= self._off_policy_figures(samples)
+        values["train/learning_rate"] = self.rate(step)
+        return values | time_figures(timer.seconds, training.seconds, trained, rollouts)
 
-    def _with_reference(self, data: list[Datum]) -> tuple[list[Datum], float]:
-        """The data with the base model's log-probabilities, and the mean KL estimate of the policy that sampled."""
-        reference = self.engine.logprobs(None, data, temperature=self.ctx.spec.sampling.temperature)
-        policy = torch.tensor([value for datum in data for value in datum.arrays["logprobs"]])
-        kl = float(kl_estimate(policy, torch.cat(reference).float().cpu()).mean())
-        return [
-            Datum(datum.tokens, datum.targets, {**datum.arrays, "reference_logprobs": values.tolist()})
-            for datum, values in zip(data, reference, strict=True)
-        ], kl
+    def memory(self) -> dict[str, Any]:
+        return {"waiting": None if self._waiting is None else rollouts_to_json(self._waiting)}
 
-    def _adam(self, step: int) -> AdamParams:
-        hyper = self.ctx.spec.hyperparameters
-        return AdamParams(
-            self._rate(step), hyper.beta1, hyper.beta2, hyper.eps, hyper.weight_decay, hyper.grad_clip_norm
-        )
+    def remember(self, memory: Mapping[str, Any]) -> None:
+        waiting = memory["waiting"]
+        self._waiting = None if waiting is None else rollouts_from_json(waiting, self.prompts)
 
-    def _rate(self, step: int) -> float:
-        return learning_rate(self.ctx.spec.hyperparameters, step, self.steps)
-
-    def _evaluation_due(self, step: int) -> bool:
-        every = self.ctx.spec.evaluation.every_steps
-        return bool(self.evaluator and every and step % every == 0 and step < self.steps)
-
-    def _evaluate(self, step: int, phase: Any) -> dict[str, Any] | None:
-        if self.evaluator is None:
-            return None
-        sampled_before = self.evaluator.tokens
-        values = self.evaluator.run(step, phase)
-        self.meter.tokens += self.evaluator.tokens - sampled_before
-        self.meter.emit(step, {key: value for key, value in values.items() if key != "samples"})
-        return values
-
-    def _fitting(self, rows: Sequence[Row], what: str) -> list[Prompt]:
+    def _batch(self, step: int) -> tuple[Rollouts, dict[str, float]]:
+        """The rollouts to train on in this step, and how many prompts it took to fill the batch."""
         spec = self.ctx.spec
-        room = getattr(self.engine.config, "max_position_embeddings", 10**9) - spec.sampling.max_new_tokens
-        longest = min(spec.hyperparameters.max_prompt_tokens, room)
-        prompts, left_out = make_prompts(self.engine, rows, longest)
-        if left_out:
-            text = f"{left_out} of {len(rows)} {what} prompts are longer than {longest} tokens and were left out."
-            self.ctx.emit("log", level="warning", text=text)
-        if not prompts:
-            raise RunError(
-                "bad_data",
-                f"No {what} prompt is left: all {len(rows)} are longer than {longest} tokens."
-                if rows
-                else f"There is no {what} prompt.",
-                "Raise max_prompt_tokens, lower max_new_tokens, or use shorter prompts."
-                if rows
-                else "Use a dataset with more rows, or turn evaluation off.",
-                "hyperparameters.max_prompt_tokens" if rows else "data.source",
+        if spec.sampling.one_step_off_policy:
+            # What this step trains on was sampled before the last update; the next step's is sampled before this one.
+            ready = self._waiting or self.sample(step, self.next_rows(spec.hyperparameters.batch_size))
+            following = step < self.steps
+            self._waiting = (
+                self.sample(step + 1, self.next_rows(spec.hyperparameters.batch_size)) if following else None
             )
-        return prompts
+            return ready, {}
+        if spec.sampling.dynamic_rounds:
+            return self._mixed(step)
+        return self.sample(step, self.next_rows(spec.hyperparameters.batch_size)), {}
+
+    def _mixed(self, step: int) -> tuple[Rollouts, dict[str, float]]:
+        """DAPO's dynamic sampling (arXiv:2503.14476, §3.2): draw prompts until the batch is full of mixed groups.
+
+        A group is mixed if its rewards differ. After the last round the batch is filled up with groups that are not.
+        """
+        size, rounds = self.ctx.spec.hyperparameters.batch_size, self.ctx.spec.sampling.dynamic_rounds
+        rollouts = self.sample(step, self.next_rows(size))
+        for again in range(rounds):
+            missing = size - sum(_is_mixed(group) for group in rollouts.groups)
+            if missing <= 0:
+                break
+            rollouts = rollouts.joined(self.sample(step, self.next_rows(missing), f"rollouts-{again + 1}"))
+        # A stable sort: mixed groups first, each kind in the order it was drawn.
+        chosen = sorted(rollouts.groups, key=lambda group: not _is_mixed(group))[:size]
+        return rollouts.only(chosen), {"train/prompts_drawn": float(len(rollouts.groups))}
+
+    def _samples(self, step: int, rollouts: Rollouts) -> tuple[list[Sample], dict[str, float]]:
+        """Samples with advantages and, where something reads them, reference log-probabilities."""
+        spec = self.ctx.spec
+        samples = [Sample(rollout, []) for rollout in rollouts.flat]
+        penalised = spec.loss.kl_coefficient > 0
+        looked_at = self.evaluation_due(step) or step in (1, self.steps)
+        values: dict[str, float] = {}
+        if penalised or "reference_logprobs" in self.loss.arrays or looked_at:
+            values["train/kl"] = self.add_references(samples)
+        rewards = shaped_rewards(rollouts.flat, spec.sampling)
+        if penalised and spec.loss.kl_in == "reward":
+            rewards = [
+                reward - spec.loss.kl_coefficient * _divergence(sample)
+                for reward, sample in zip(rewards, samples, strict=True)
+            ]
+        silent, start = 0, 0
+        for group in rollouts.groups:
+            stop = start + len(group)
+            advantages = group_advantages(rewards[start:stop], spec.hyperparameters.advantage)
+            silent += not any(advantages)
+            for sample, advantage in zip(samples[start:stop], advantages, strict=True):
+                sample.advantages = [advantage] * len(sample.rollout.completion.tokens)
+            start = stop
+        values["train/zero_variance_groups"] = float(silent)
+        if spec.sampling.overlong_tokens or (penalised and spec.loss.kl_in == "reward"):
+            values["train/reward_shaped"] = sum(rewards) / len(rewards)
+        return samples, values
+
+    def _off_policy_figures(self, samples: list[Sample]) -> dict[str, float]:
+        """``train/importance_capped``: the share of tokens whose importance weight was cut at the cap."""
+        cap = self.ctx.spec.loss.importance_cap
+        if cap is None:
+            return {}
+        over = total = 0.0
+        for sample in samples:
+            old = sample.rollout.completion.logprobs
+            for p, q, own in zip(sample.proximal or old, old, sample.rollout.weights, strict=True):
+                over += own * (p - q > math.log(cap))
+                total += own
+        return {"train/importance_capped": over / max(total, 1.0)}
 
 
-def _loss(settings: Any) -> tuple[Loss, dict[str, float]]:
-    loss = LOSSES[settings.name]
-    given = {"clip_low_threshold": settings.clip_low, "clip_high_threshold": settings.clip_high, "beta": settings.beta}
-    return loss, {name: given[name] for name in loss.defaults}
+def _is_mixed(group: list[Rollout]) -> bool:
+    return any(group_advantages([rollout.score.reward for rollout in group], "mean"))
 
 
-def _training_data(rollouts: Rollouts, advantage: Any, *, everything: bool) -> tuple[list[Datum], int]:
-    """Datums with advantages averaged over the batch's tokens, and the number of groups without any difference."""
-    data, silent, scale = [], 0, 1 / rollouts.tokens
-    for group in rollouts.groups:
-        advantages = group_advantages([rollout.score.reward for rollout in group], advantage)
-        silent += not any(advantages)
-        if not any(advantages) and not everything:
-            continue
-        for rollout, value in zip(group, advantages, strict=True):
-            if value == 0 and not everything:
-                continue
-            tokens = rollout.completion.tokens
-            arrays = {"logprobs": rollout.completion.logprobs, "advantages": [value * scale] * len(tokens)}
-            data.append(Datum([*rollout.prompt.tokens, *tokens[:-1]], tokens, arrays))
-    return data, silent
-
-
-def _rollout_metrics(rollouts: Rollouts) -> dict[str, float]:
-    flat = rollouts.flat
-    rewards = torch.tensor([rollout.score.reward for rollout in flat], dtype=torch.float64)
-    lengths = [len(rollout.completion.tokens) for rollout in flat]
-    values = {
-        "train/reward": float(rewards.mean()),
-        "train/reward_std": float(rewards.std(correction=0)),
-        "train/accuracy": sum(rollout.score.accurate for rollout in flat) / len(flat),
-        "train/completion_tokens": sum(lengths) / len(flat),
-        "train/completion_tokens_max": float(max(lengths)),
-        "train/truncated": sum(not rollout.completion.stopped for rollout in flat) / len(flat),
-        "train/prompt_tokens": sum(len(group[0].prompt.tokens) for group in rollouts.groups) / len(rollouts.groups),
-        "train/entropy": sum(sum(rollout.completion.entropies) for rollout in flat) / rollouts.tokens,
-    }
-    for name in flat[0].score.parts:
-        values[f"reward/{name}"] = sum(rollout.score.parts.get(name, 0.0) for rollout in flat) / len(flat)
-    return values
-
-
-def _update_metrics(update: Update) -> dict[str, float]:
-    values = {
-        "train/grad_norm": update.grad_norm,
-        "train/zero_variance_groups": float(update.zero_variance_groups),
-        "train/loss": sum(output.loss for output in update.outputs) / max(1, len(update.outputs)),
-    }
-    if update.kl is not None:
-        values["train/kl"] = update.kl
-    tokens = sum(output.sums["policy_tokens"] for output in update.outputs)
-    if tokens:
-        values["train/ratio"] = sum(output.sums["ratio"] for output in update.outputs) / tokens
-        values["train/clip_fraction"] = sum(output.sums["clipped"] for output in update.outputs) / tokens
-        first = update.outputs[0].sums
-        values["train/logprob_mismatch"] = first["mismatch"] / max(1.0, first["policy_tokens"])
-    return values
+def _divergence(sample: Sample) -> float:
+    rollout = sample.rollout
+    return summed_log_ratio(rollout.completion.logprobs, sample.reference or [], rollout.weights)

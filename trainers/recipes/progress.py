@@ -28,6 +28,7 @@ class Progress:
         self._left = dict(stages)
         self._took: dict[str, deque[float]] = {kind: deque(maxlen=_RECENT) for kind in stages}
         self._begun = time.monotonic()
+        self._before = 0.0
         self._told = 0.0
         self._fraction = 0.0
         self._kind, self._stage_begun, self._share = "loading", self._begun, 0.0
@@ -35,8 +36,14 @@ class Progress:
 
     @property
     def active_s(self) -> float:
-        """Seconds since the run began."""
-        return time.monotonic() - self._begun
+        """Seconds that the run has been active: this attempt's, and those before the checkpoint it went on from."""
+        return self._before + time.monotonic() - self._begun
+
+    def go_on(self, active_s: float, done: Mapping[str, int]) -> None:
+        """The run goes on from a checkpoint: so many seconds and so many stages of each kind are behind it."""
+        self._before = active_s
+        for kind, count in done.items():
+            self._left[kind] = max(0, self._left[kind] - count)
 
     @contextmanager
     def stage(self, kind: str, phase: str, step: int) -> Iterator[None]:

@@ -1,43 +1,62 @@
-"""Rollouts: completions of prompts, read as text and scored."""
+"""Rollouts: sampled completions with their scores, and how they go into the journal."""
 
 from __future__ import annotations
 
-import math
-import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from trainers.engine.engine import Engine
-from trainers.engine.sampler import Completion, SamplingParams
-from trainers.errors import RewardError
-from trainers.recipes.chat import completion_text, prompt_tokens
-from trainers.recipes.context import Row, RunContext, Score, ScoredInput, Scorer, prompt_text
+from trainers.engine.sampler import Completion
+from trainers.recipes.chat import prompt_tokens
+from trainers.recipes.context import Row, RunContext, Score, prompt_text
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """A row with its prompt as tokens and as text."""
+    """A row with its prompt as tokens and as text. ``index``: which of the run's prompts it is."""
 
     row: Row
     tokens: list[int]
     text: str
+    index: int = 0
 
 
 @dataclass(frozen=True)
 class Rollout:
+    """A completion of one turn, or a whole episode with an environment: all tokens after the prompt.
+
+    ``mask`` is True where the model wrote the token and False where the environment did; None: all are the model's.
+    """
+
     prompt: Prompt
     completion: Completion
     text: str
     score: Score
+    mask: tuple[bool, ...] | None = None
+
+    @property
+    def length(self) -> int:
+        """Tokens that the model wrote."""
+        return len(self.completion.tokens) if self.mask is None else sum(self.mask)
+
+    @property
+    def weights(self) -> list[float]:
+        """1 for tokens of the model, 0 for others."""
+        return [1.0] * len(self.completion.tokens) if self.mask is None else [float(own) for own in self.mask]
 
 
 @dataclass(frozen=True)
 class Rollouts:
-    """``groups[i]``: the completions of prompt i. ``sample_s`` and ``reward_s``: seconds spent."""
+    """``groups[i]``: the completions of prompt i. ``sample_s`` and ``reward_s``: seconds spent.
+
+    ``passed``: prompt tokens that went through the network, each prompt once a turn.
+    """
 
     groups: list[list[Rollout]]
     sample_s: float
     reward_s: float
+    passed: int = 0
 
     @property
     def flat(self) -> list[Rollout]:
@@ -45,53 +64,30 @@ class Rollouts:
 
     @property
     def tokens(self) -> int:
-        """Completion tokens sampled."""
-        return sum(len(rollout.completion.tokens) for rollout in self.flat)
+        """Tokens that the model wrote."""
+        return sum(rollout.length for rollout in self.flat)
+
+    def joined(self, other: Rollouts) -> Rollouts:
+        return Rollouts(
+            [*self.groups, *other.groups],
+            self.sample_s + other.sample_s,
+            self.reward_s + other.reward_s,
+            self.passed + other.passed,
+        )
+
+    def only(self, groups: list[list[Rollout]]) -> Rollouts:
+        """The same work, of which only some groups are used."""
+        return Rollouts(groups, self.sample_s, self.reward_s, self.passed)
 
 
 def make_prompts(engine: Engine, rows: Sequence[Row], longest: int) -> tuple[list[Prompt], int]:
     """The rows whose prompt has at most ``longest`` tokens, and how many were left out."""
-    prompts = [
-        Prompt(row, prompt_tokens(engine, row.prompt_messages), prompt_text(row.prompt_messages)) for row in rows
-    ]
-    fitting = [prompt for prompt in prompts if len(prompt.tokens) <= longest]
-    return fitting, len(prompts) - len(fitting)
-
-
-def roll_out(
-    engine: Engine, adapter: str | None, prompts: Sequence[Prompt], params: SamplingParams, scorer: Scorer
-) -> Rollouts:
-    """Sample ``params.n`` completions of each prompt and score them. Raises :class:`RewardError`."""
-    begun = time.monotonic()
-    sampled = engine.sample(adapter, [prompt.tokens for prompt in prompts], params)
-    texts = [[completion_text(engine, completion.tokens) for completion in group] for group in sampled]
-    sampled_at = time.monotonic()
-    inputs = [
-        ScoredInput(prompt.text, text, prompt.row.answer, prompt.row.row)
-        for prompt, group in zip(prompts, texts, strict=True)
-        for text in group
-    ]
-    scores = scorer.score(inputs)
-    _check(scores, len(inputs))
-    remaining = iter(scores)
-    groups = [
-        [Rollout(prompt, completion, text, next(remaining)) for completion, text in zip(group, words, strict=True)]
-        for prompt, group, words in zip(prompts, sampled, texts, strict=True)
-    ]
-    return Rollouts(groups, sampled_at - begun, time.monotonic() - sampled_at)
-
-
-def _check(scores: Sequence[Score], expected: int) -> None:
-    if len(scores) != expected:
-        raise RewardError(
-            f"The reward gave {len(scores)} scores for {expected} completions.",
-            "Return exactly one score per completion.",
-        )
-    for score in scores:
-        if not math.isfinite(score.reward):
-            raise RewardError(
-                f"The reward gave {score.reward} for a completion.", "Return a finite number for every completion."
-            )
+    fitting: list[Prompt] = []
+    for row in rows:
+        tokens = prompt_tokens(engine, row.prompt_messages)
+        if len(tokens) <= longest:
+            fitting.append(Prompt(row, tokens, prompt_text(row.prompt_messages), len(fitting)))
+    return fitting, len(rows) - len(fitting)
 
 
 def emit_rollouts(
@@ -112,8 +108,52 @@ def emit_rollouts(
                 reward=rollout.score.reward,
                 parts=dict(rollout.score.parts),
                 accurate=rollout.score.accurate,
-                tokens=len(rollout.completion.tokens),
+                tokens=rollout.length,
                 truncated=not rollout.completion.stopped,
                 prompt_key=rollout.prompt.row.key,
                 greedy=greedy,
             )
+
+
+def rollouts_to_json(rollouts: Rollouts) -> dict[str, Any]:
+    """Rollouts as JSON without loss: for a checkpoint that holds a batch which is not trained on yet."""
+    groups = [
+        {"prompt": group[0].prompt.index, "members": [_to_json(rollout) for rollout in group]}
+        for group in rollouts.groups
+    ]
+    return {
+        "groups": groups,
+        "sample_s": rollouts.sample_s,
+        "reward_s": rollouts.reward_s,
+        "passed": rollouts.passed,
+    }
+
+
+def rollouts_from_json(value: Mapping[str, Any], prompts: Sequence[Prompt]) -> Rollouts:
+    """The way back; ``prompts`` are the run's."""
+    groups = [
+        [_from_json(member, prompts[group["prompt"]]) for member in group["members"]] for group in value["groups"]
+    ]
+    return Rollouts(groups, value["sample_s"], value["reward_s"], value["passed"])
+
+
+def _to_json(rollout: Rollout) -> dict[str, Any]:
+    completion, score = rollout.completion, rollout.score
+    return {
+        "tokens": completion.tokens,
+        "logprobs": completion.logprobs,
+        "entropies": completion.entropies,
+        "stopped": completion.stopped,
+        "text": rollout.text,
+        "reward": score.reward,
+        "parts": dict(score.parts),
+        "accurate": score.accurate,
+        "mask": rollout.mask,
+    }
+
+
+def _from_json(value: Mapping[str, Any], prompt: Prompt) -> Rollout:
+    completion = Completion(value["tokens"], value["logprobs"], value["entropies"], value["stopped"])
+    score = Score(value["reward"], value["parts"], value["accurate"])
+    mask = None if value["mask"] is None else tuple(value["mask"])
+    return Rollout(prompt, completion, value["text"], score, mask)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,29 @@ import torch
 from trainers.engine.base_models import model_manifest
 from trainers.engine.engine import Engine
 from trainers.engine.lora import LoraConfig
+from trainers.recipes.best_of_n import BestOfNRun
 from trainers.recipes.context import Row, RunContext, Scorer
+from trainers.recipes.distill import DistillRun, load_teacher
+from trainers.recipes.dpo import DpoRun
 from trainers.recipes.grpo import GrpoRun
+from trainers.recipes.measuring import EvaluateRun
+from trainers.recipes.ppo_critic import PpoCriticRun
+from trainers.recipes.setup import Setup
 from trainers.recipes.sft import SftRun
-from trainers.spec import TaskSpec
+from trainers.recipes.starting import start_adapter
+from trainers.spec import RECIPES, TaskSpec
 
 ADAPTER = "policy"
+
+RUNS: dict[str, Callable[[Setup], Any]] = {
+    "sft": SftRun,
+    "grpo": GrpoRun,
+    "ppo_critic": PpoCriticRun,
+    "dpo": DpoRun,
+    "distill": DistillRun,
+    "best_of_n": BestOfNRun,
+    "evaluate": EvaluateRun,
+}
 
 
 def run_recipe(
@@ -28,24 +45,42 @@ def run_recipe(
     scorer: Scorer | None,
     threads: int,
     device: str = "cpu",
+    start_from: Path | None = None,
+    resume_from: Path | None = None,
+    teacher_path: Path | None = None,
+    teacher_adapter: Path | None = None,
 ) -> dict[str, Any]:
     """Run the task of ``ctx.spec`` to its end and return the result for ``state succeeded``.
 
     Everything that happens goes through ``ctx``. The caller writes the ``state`` events. ``scorer`` may be None only
-    for recipes without a reward. Raises ``RunError`` for what the user can act on, ``RunStopped`` after a stop.
+    for recipes without a reward. ``start_from`` is the folder of an adapter (PEFT) that training goes on from;
+    ``resume_from`` the ``state`` folder of a checkpoint of this very task, from which the run goes on as if it had
+    never stopped. ``teacher_path`` (None: the student's base model) and ``teacher_adapter`` are for ``distill``.
+    Raises ``RunError`` for what the user can act on, ``RunStopped`` after a stop.
     """
     spec = ctx.spec
+    if scorer is None and RECIPES[spec.recipe].reward == "needed" and spec.environment.kind == "single_turn":
+        raise ValueError(f"the {spec.recipe} recipe needs a scorer")
     ctx.emit("progress", step=0, total_steps=spec.hyperparameters.steps or 0, phase="loading", fraction=0.0, eta_s=None)
     engine = Engine.load(model_path, dtype=getattr(torch, spec.model.dtype), threads=threads, device=device)
-    adapter = engine.add_adapter(ADAPTER, _lora(spec))
+    reference = start_adapter(ctx, engine, ADAPTER, _lora(spec), start_from)
+    adapter = engine.adapters[ADAPTER]
     ctx.emit(
         "log", level="info", text=_loaded(engine, sum(part.numel() for part in adapter.named(adapter.values).values()))
     )
-    if spec.recipe == "sft":
-        return SftRun(ctx, engine, ADAPTER, train_rows=train_rows, eval_rows=eval_rows).run()
-    if scorer is None:
-        raise ValueError("the grpo recipe needs a scorer")
-    return GrpoRun(ctx, engine, ADAPTER, train_rows=train_rows, eval_rows=eval_rows, scorer=scorer).run()
+    setup = Setup(
+        ctx=ctx,
+        engine=engine,
+        adapter=ADAPTER,
+        train_rows=train_rows,
+        eval_rows=eval_rows,
+        scorer=scorer,
+        reference=reference,
+        teacher=load_teacher(ctx, engine, teacher_path, teacher_adapter) if spec.recipe == "distill" else None,
+        resume=resume_from,
+    )
+    result: dict[str, Any] = RUNS[spec.recipe](setup).run()
+    return result
 
 
 def _lora(spec: TaskSpec) -> LoraConfig:

@@ -27,12 +27,13 @@ def learning_rate(hyperparameters: Hyperparameters, step: int, total: int) -> fl
     return peak
 
 
-def batch_rows(step: int, batch_size: int, rows: int, *, seed: int, shuffle: bool) -> list[int]:
-    """Indices of the rows of step 1, 2 …: every row once per pass, each pass in an order of its own."""
+def draw_rows(cursor: int, count: int, rows: int, *, seed: int, shuffle: bool) -> list[int]:
+    """Indices of the next ``count`` rows after ``cursor`` were drawn: every row once per pass, each pass in an order of
+    its own."""
     batch = []
     orders: dict[int, np.ndarray] = {}
-    for cursor in range((step - 1) * batch_size, step * batch_size):
-        epoch, place = divmod(cursor, rows)
+    for position in range(cursor, cursor + count):
+        epoch, place = divmod(position, rows)
         if shuffle and epoch not in orders:
             orders[epoch] = np.random.default_rng([seed, 1, epoch]).permutation(rows)
         batch.append(int(orders[epoch][place]) if shuffle else place)

@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Any, Literal
 
 Event = dict[str, Any]
-Kind = Literal["metric", "progress", "log", "rollout", "checkpoint", "state"]
+Kind = Literal["metric", "progress", "log", "rollout", "checkpoint", "hint", "state"]
 Level = Literal["debug", "info", "warning", "error"]
 RunState = Literal["started", "succeeded", "failed", "cancelled"]
 
@@ -57,6 +57,7 @@ FIELDS: dict[str, dict[str, tuple[type, ...]]] = {
         "greedy": (bool,),
     },
     "checkpoint": {"step": (int,), "final": (bool,), "name": _TEXT, "uri": _TEXT, "files": (list,), "format": _TEXT},
+    "hint": {"step": (int,), "code": _TEXT, "text": _TEXT, "advice": _TEXT, "field": _OPTIONAL_TEXT},
     "state": {"state": _TEXT, "result": (dict, type(None)), "error": (dict, type(None))},
 }
 CHOICES: dict[tuple[str, str], tuple[str, ...]] = {

@@ -93,7 +93,7 @@ _COMPARE: dict[type[ast.cmpop], str] = {
 def _node(tree: ast.expr) -> Node:
     match tree:
         case ast.Constant(value=bool() | None):
-            raise ExpressionError(f"{tree.value} is not a number")
+            raise ExpressionError(f"{tree.value!r} is not a number")
         case ast.Constant(value=int() | float() as number):
             if not abs(number) <= MAX_NUMBER:
                 raise ExpressionError(f"Numbers may reach {MAX_NUMBER:g}")

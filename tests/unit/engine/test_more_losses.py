@@ -28,6 +28,8 @@ def inputs(logprobs: torch.Tensor | None = None, **arrays: list[float]) -> LossI
         "advantages": noise(1.0),
         "reference_logprobs": drawn + noise(0.8),
         "baseline": torch.full((9,), 0.2, dtype=torch.float64),
+        "pair": torch.tensor([7.0] * 5 + [3.0] * 4, dtype=torch.float64),
+        "preferred": torch.tensor([1.0] * 3 + [-1.0] * 2 + [1.0] * 3 + [-1.0], dtype=torch.float64),
     }
     values |= {name: torch.tensor(value, dtype=torch.float64) for name, value in arrays.items()}
     return LossInputs(drawn.requires_grad_() if logprobs is None else logprobs, values, BOUNDS)
@@ -82,7 +84,7 @@ def test_a_pair_is_weighed_at_its_first_token(name):
     whole = float(PREFERENCE_LOSSES[name](inputs(token_weights=weights), settings(name)).total.detach())
     first, second = (
         float(PREFERENCE_LOSSES[name](inputs(token_weights=part), settings(name)).total.detach())
-        for part in ([1.0, 0, 0, 1.0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 1.0, 0, 0, 1.0])
+        for part in ([1.0, 0, 0, 1.0, 0, 0.0, 0, 0, 0], [0, 0, 0, 0, 0, 1.0, 0, 0, 1.0])
     )
     assert whole == pytest.approx(2 * first + 0.5 * second, rel=1e-12)
 
@@ -95,10 +97,17 @@ def test_pairs_in_the_right_order_are_counted():
     assert float(sums["reward_chosen"]) == pytest.approx(0.3) and float(sums["reward_rejected"]) == 0.0
 
 
-def test_a_lone_sequence_is_refused():
-    given = LossInputs(torch.zeros(3), {"reference_logprobs": torch.zeros(3)}, [0, 3])
-    with pytest.raises(ValueError, match="in pairs"):
-        PREFERENCE_LOSSES["dpo"](given)
+@pytest.mark.parametrize("preferred", [[1.0] * 9, [1.0] * 3 + [-1.0] * 6])
+def test_a_pair_that_is_not_whole_is_refused(preferred):
+    with pytest.raises(ValueError, match="one better and one worse"):
+        PREFERENCE_LOSSES["dpo"](inputs(preferred=preferred))
+
+
+def test_masked_tokens_of_an_answer_do_not_count():
+    masked = PREFERENCE_LOSSES["dpo"](inputs(mask=[1.0, 0, 1, 1, 1, 1, 1, 1, 1])).total
+    given = inputs()
+    given.arrays["reference_logprobs"][1] = given.logprobs.detach()[1]
+    assert float(masked.detach()) == pytest.approx(float(PREFERENCE_LOSSES["dpo"](given).total.detach()), rel=1e-12)
 
 
 @pytest.mark.parametrize("name", ["importance_sampling", "ppo", "cispo", "dro", "gspo"])

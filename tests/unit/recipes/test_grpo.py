@@ -17,7 +17,7 @@ from trainers.recipes.run import run_recipe
 METRICS = {
     *("reward", "reward_std", "accuracy", "loss", "kl", "entropy", "clip_fraction", "ratio", "logprob_mismatch"),
     *("grad_norm", "learning_rate", "zero_variance_groups"),
-    *("completion_tokens", "completion_tokens_max", "truncated", "prompt_tokens"),
+    *("completion_tokens", "completion_tokens_max", "truncated", "prompt_tokens", "pass_at_k"),
 }
 
 
@@ -79,7 +79,8 @@ def test_it_reports_every_figure_rollout_and_checkpoint(make_context, tiny_folde
     names = {key.removeprefix("train/") for event in steps for key in event["values"] if key.startswith("train/")}
     assert names == METRICS
     assert all(event["values"]["reward/constant"] == 1.0 and "reward/share" in event["values"] for event in steps)
-    assert all(event["values"]["system/memory_gb"] > 0 for event in steps)
+    assert all(event["values"]["system/memory_peak_gb"] >= event["values"]["system/memory_gb"] > 0 for event in steps)
+    assert all(0 < event["values"]["system/mfu"] < 1 and event["values"]["reward_std/constant"] == 0 for event in steps)
     assert all(event["values"]["train/logprob_mismatch"] < 1e-4 for event in steps)
     evaluations = [event for event in context.of("metric") if "eval/accuracy" in event["values"]]
     assert [event["step"] for event in evaluations] == [0, 2, 4]
@@ -103,7 +104,7 @@ def test_checkpoints_are_published_and_the_final_one_loads_in_peft(make_context,
     assert (automatic["step"], automatic["final"], automatic["name"]) == (3, False, "step-000003")
     assert (final["step"], final["final"], final["format"]) == (4, True, "peft")
     assert {file["name"] for file in final["files"]} == {"adapter_config.json", "adapter_model.safetensors"}
-    assert "state/optimizer.safetensors" in {file["name"] for file in automatic["files"]}
+    assert "state/policy/optimizer.safetensors" in {file["name"] for file in automatic["files"]}
     base = AutoModelForCausalLM.from_pretrained(tiny_folder)
     PeftModel.from_pretrained(base, context.scratch / "published" / "final")
     assert not list((context.scratch / "checkpoints").iterdir())

@@ -7,21 +7,22 @@ import pytest
 from trainers.errors import RewardError, RunError
 from trainers.recipes.advantages import group_advantages
 from trainers.recipes.context import prompt_text
-from trainers.recipes.schedule import batch_rows, derived_seed, learning_rate, total_steps
+from trainers.recipes.schedule import derived_seed, draw_rows, learning_rate, total_steps
 from trainers.spec import Hyperparameters
 
 
 def test_every_row_comes_once_per_pass_in_an_order_of_its_own():
-    drawn = [row for step in range(1, 9) for row in batch_rows(step, 5, 10, seed=1, shuffle=True)]
+    drawn = [row for step in range(8) for row in draw_rows(5 * step, 5, 10, seed=1, shuffle=True)]
     passes = [drawn[i : i + 10] for i in range(0, 40, 10)]
     assert all(sorted(one) == list(range(10)) for one in passes)
     assert passes[0] != passes[1]
 
 
-def test_a_batch_depends_on_its_step_alone():
-    assert batch_rows(7, 6, 10, seed=1, shuffle=True) == batch_rows(7, 6, 10, seed=1, shuffle=True)
-    assert batch_rows(1, 4, 10, seed=1, shuffle=False) == [0, 1, 2, 3]
-    assert batch_rows(1, 25, 10, seed=1, shuffle=False) == [*range(10), *range(10), *range(5)]
+def test_a_batch_depends_on_the_cursor_alone():
+    whole = draw_rows(0, 48, 10, seed=1, shuffle=True)
+    assert draw_rows(36, 6, 10, seed=1, shuffle=True) == whole[36:42]
+    assert draw_rows(0, 4, 10, seed=1, shuffle=False) == [0, 1, 2, 3]
+    assert draw_rows(0, 25, 10, seed=1, shuffle=False) == [*range(10), *range(10), *range(5)]
 
 
 def test_the_learning_rate_warms_up_and_falls():

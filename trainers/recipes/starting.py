@@ -1,0 +1,37 @@
+"""What training starts from: a new adapter that changes nothing yet, or the adapter of an earlier model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from trainers.engine.adopt import import_adapter
+from trainers.engine.engine import Engine
+from trainers.engine.lora import LoraConfig
+from trainers.recipes.context import RunContext
+
+REFERENCE = "reference"
+
+
+def start_adapter(
+    ctx: RunContext, engine: Engine, name: str, config: LoraConfig, start_from: Path | None
+) -> str | None:
+    """Make the adapter to be trained; returns the adapter to compare with (None: the bare base model).
+
+    With ``start_from`` the adapter has the shape and weights of that PEFT folder, whatever ``config`` says, and a
+    frozen copy of it is the reference. Raises ``RunError("storage", …)`` for a folder that does not fit.
+    """
+    if start_from is None:
+        engine.add_adapter(name, config)
+        return None
+    adapter = import_adapter(engine, name, start_from)
+    reference = engine.add_adapter(REFERENCE, adapter.config)
+    with torch.no_grad():
+        reference.values.copy_(adapter.values)
+    found = adapter.config
+    text = f"Training goes on from an earlier adapter of rank {found.rank} and alpha {found.alpha:g}."
+    if (found.rank, found.alpha) != (config.rank, config.alpha):
+        text += f" The task's own rank {config.rank} and alpha {config.alpha:g} are not used."
+    ctx.emit("log", level="info", text=text)
+    return REFERENCE
