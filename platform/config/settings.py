@@ -8,7 +8,7 @@ from pathlib import Path
 import environ
 from csp.constants import NONCE, SELF, UNSAFE_INLINE
 
-from config import home
+from config import home, sign_in
 
 env = environ.Env()
 _running = home.endpoints()
@@ -38,6 +38,7 @@ INSTALLED_APPS = [
     "django_htmx",
     "channels",
     "ninja",
+    *sign_in.APPS,
     "delivery",
     "workspaces",
     "records",
@@ -62,6 +63,8 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.auth.middleware.LoginRequiredMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
+    "workspaces.sign_in.middleware.TwoFactorsMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
 ]
@@ -135,6 +138,12 @@ AUTH_USER_MODEL = "workspaces.User"
 LOGIN_URL = "sign-in"
 LOGIN_REDIRECT_URL = "home"
 LOGOUT_REDIRECT_URL = "sign-in"
+SIGN_UP = sign_in.sign_up(env)
+OIDC = sign_in.single_sign_on(env)
+REQUIRE_TWO_FACTORS = env.bool("REQUIRE_TWO_FACTORS", default=False)
+PASSWORD_RESET_TIMEOUT = 3600 * env.int("PASSWORD_RESET_HOURS", default=24)
+SOCIALACCOUNT_PROVIDERS = sign_in.providers(OIDC)
+vars().update(sign_in.allauth(PUBLIC_URL))
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},

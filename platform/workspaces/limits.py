@@ -22,6 +22,12 @@ class Limit:
 
 SIGN_IN_BY_EMAIL = Limit("sign-in-email", 8, 60)
 SIGN_IN_BY_ADDRESS = Limit("sign-in-address", 40, 15)
+SIGN_UP_BY_ADDRESS = Limit("sign-up-address", 10, 60)
+# Six digits, two of which are right at any time: at this pace a guess takes years.
+SECOND_FACTOR = Limit("second-factor", 8, 60)
+PASSWORD_AGAIN = Limit("password-again", 8, 60)
+# Mails that anyone can have sent to an address: a forgotten password, a confirmation.
+ACCOUNT_MAIL = Limit("account-mail", 5, 720)
 
 
 @transaction.atomic

@@ -1,8 +1,8 @@
-"""Addresses of sign-in and settings."""
+"""Addresses of sign-in, settings and teams."""
 
 from __future__ import annotations
 
-from django.urls import path
+from django.urls import include, path
 
 from workspaces import views
 from workspaces.pages import account, answers, audit, general, keys, members
@@ -10,11 +10,9 @@ from workspaces.pages import account, answers, audit, general, keys, members
 WORKSPACE = "workspaces/<uuid:workspace_id>"
 
 urlpatterns = [
-    path("sign-in/", views.sign_in, name="sign-in"),
-    path("sign-out/", views.sign_out, name="sign-out"),
+    path("", include("workspaces.sign_in.urls")),
     path("settings/", views.settings, name="settings"),
     path("settings/theme/", views.theme, name="theme"),
-    path("settings/password/", views.password, name="password"),
     path("settings/tokens/", views.token_list, name="tokens"),
     path("settings/tokens/<uuid:token_id>/revoke/", views.token_revoke, name="token-revoke"),
     path("settings/account/", account.account, name="account"),

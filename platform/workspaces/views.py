@@ -1,4 +1,4 @@
-"""Sign-in and a person's own settings."""
+"""A person's own settings: profile, colors, tokens."""
 
 from __future__ import annotations
 
@@ -6,50 +6,19 @@ from typing import cast
 from uuid import UUID
 
 from django.contrib import messages
-from django.contrib.auth import login, logout, update_session_auth_hash
-from django.contrib.auth.decorators import login_not_required
-from django.contrib.auth.forms import PasswordChangeForm
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.http import HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
-from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
 from workspaces import access, selectors, services, tokens
 from workspaces.errors import Refused
-from workspaces.forms import ProfileForm, ProjectForm, SignInForm, TokenForm
+from workspaces.forms import ProfileForm, ProjectForm, TokenForm
 from workspaces.models import Role, Workspace
 from workspaces.scope import SignedInRequest
-
-
-@login_not_required
-@never_cache
-@sensitive_post_parameters("password")
-@require_http_methods(["GET", "HEAD", "POST"])
-def sign_in(request: HttpRequest) -> HttpResponse:
-    """E-mail and password; leads on to ``next`` when that is a page of ours."""
-    wanted = request.POST.get("next") or request.GET.get("next") or ""
-    hosts = {request.get_host()}
-    safe = url_has_allowed_host_and_scheme(wanted, allowed_hosts=hosts, require_https=request.is_secure())
-    target = wanted if safe else reverse("home")
-    if request.user.is_authenticated:
-        return redirect(target)
-    form = SignInForm(request, request.POST or None)
-    if request.method == "POST" and form.is_valid() and form.user is not None:
-        login(request, form.user)
-        return redirect(target)
-    status = 429 if form.has_error("__all__", "limited") else 200
-    return render(request, "workspaces/sign_in.html", {"form": form, "next": wanted if safe else ""}, status=status)
-
-
-@login_not_required
-@require_POST
-def sign_out(request: HttpRequest) -> HttpResponse:
-    logout(request)
-    return redirect("sign-in")
 
 
 @require_POST
@@ -75,18 +44,6 @@ def settings(request: SignedInRequest) -> HttpResponse:
         messages.success(request, _("Saved."))
         return redirect("settings")
     return render(request, "workspaces/settings.html", {"form": form})
-
-
-@sensitive_post_parameters()
-@require_http_methods(["GET", "HEAD", "POST"])
-def password(request: SignedInRequest) -> HttpResponse:
-    """A new password; every other session of the person ends with the old one."""
-    form = PasswordChangeForm(request.user, request.POST or None)
-    if request.method == "POST" and form.is_valid():
-        update_session_auth_hash(request, form.save())
-        messages.success(request, _("The password is changed. Other browsers you were signed in with are signed out."))
-        return redirect("settings")
-    return render(request, "workspaces/password.html", {"form": form})
 
 
 @never_cache

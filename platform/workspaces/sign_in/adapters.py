@@ -46,7 +46,7 @@ class AccountAdapter(DefaultAccountAdapter):
     def save_user(self, request: HttpRequest, user: Any, form: Any, commit: bool = True) -> Any:
         """A person who signed up by themselves: the address is theirs only once they have opened the mail."""
         user.name = " ".join(form.cleaned_data.get("name", "").split())
-        user.address_proven = False
+        user.address_follows = True
         with transaction.atomic():
             made = super().save_user(request, user, form, commit)
             people.note(made, "user.sign-up")
@@ -170,6 +170,7 @@ class SsoAdapter(DefaultSocialAccountAdapter):
         return user
 
     def save_user(self, request: HttpRequest, sociallogin: Any, form: Any = None) -> Any:
+        sociallogin.user.address_follows = True
         with transaction.atomic():
             user = super().save_user(request, sociallogin, form)
             people.person_from_sso(user=cast("User", user), provider=sociallogin.account.provider)

@@ -40,7 +40,8 @@ class CheckingAdapter(OpenIDConnectOAuth2Adapter):
         return login
 
     def _decode_id_token(self, app: Any, id_token: str) -> dict[str, Any]:
-        if self.openid_config.get("issuer", "").rstrip("/") != settings.OIDC.issuer:
+        sso = settings.OIDC
+        if sso is None or self.openid_config.get("issuer", "").rstrip("/") != sso.issuer:
             raise OAuth2Error("the provider calls itself by another name than OIDC_ISSUER")
         try:
             if jwtkit.jwt.get_unverified_header(id_token).get("alg") not in ALGORITHMS:

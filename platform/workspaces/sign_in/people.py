@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 LONGEST_ADDRESS = 254
 
 
-def address_ensure(*, user: User, proven: bool = True) -> None:
+def address_ensure(*, user: User) -> None:
     """Note the person's address, unless it is noted already.
 
     People made by an invitation or at the command line are known to whoever made them; only who signs up by
@@ -27,7 +27,7 @@ def address_ensure(*, user: User, proven: bool = True) -> None:
     email = user.email.lower()
     try:
         with transaction.atomic():
-            EmailAddress.objects.create(user=user, email=email, primary=True, verified=proven)
+            EmailAddress.objects.create(user=user, email=email, primary=True, verified=True)
     except IntegrityError:
         # Someone else has proven this address; it cannot be proven twice.
         EmailAddress.objects.get_or_create(user=user, email=email, defaults={"primary": True})

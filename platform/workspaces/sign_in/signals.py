@@ -17,8 +17,9 @@ from workspaces.sign_in.middleware import KNOWN
 
 @receiver(post_save, sender=User)
 def person_made(instance: User, created: bool, raw: bool, **kwargs: Any) -> None:
-    if created and not raw:
-        people.address_ensure(user=instance, proven=getattr(instance, "address_proven", True))
+    """Whoever signs up gets the address noted, unproven, by the steps that follow; others are known to their maker."""
+    if created and not raw and not getattr(instance, "address_follows", False):
+        people.address_ensure(user=instance)
 
 
 @receiver(user_logged_in)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from allauth.account import views as account
 from allauth.mfa.base import views as factors
 from allauth.mfa.totp import views as totp
 from allauth.mfa.webauthn import views as passkeys
+from django.http import HttpResponseBase
 from django.urls import URLPattern, path, register_converter
 from django.urls.converters import StringConverter
 from django.views.decorators.cache import never_cache
@@ -22,16 +25,17 @@ class Hex(StringConverter):
 
 register_converter(Hex, "hex")
 
+View = Callable[..., HttpResponseBase]
 _asked = require_http_methods(["GET", "HEAD", "POST"])
 _shown = require_http_methods(["GET", "HEAD"])
 
 
-def _form(route: str, view: object, name: str) -> URLPattern:
-    return path(route, never_cache(_asked(view)), name=name)  # type: ignore[type-var, arg-type]
+def _form(route: str, view: View, name: str) -> URLPattern:
+    return path(route, never_cache(_asked(view)), name=name)
 
 
-def _page(route: str, view: object, name: str) -> URLPattern:
-    return path(route, _shown(view), name=name)  # type: ignore[type-var, arg-type]
+def _page(route: str, view: View, name: str) -> URLPattern:
+    return path(route, _shown(view), name=name)
 
 
 urlpatterns = [

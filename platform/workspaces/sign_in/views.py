@@ -131,7 +131,7 @@ def password(request: SignedInRequest) -> HttpResponse:
     return render(request, "workspaces/password.html", {"form": form}, status=status)
 
 
-def _password_changed(request: SignedInRequest, form: PasswordChangeForm[User]) -> HttpResponse:
+def _password_changed(request: SignedInRequest, form: PasswordChangeForm) -> HttpResponse:
     limits.give_back(limits.PASSWORD_AGAIN, str(request.user.pk))
     update_session_auth_hash(request, form.save())
     signals.password_changed.send(sender=User, request=request, user=request.user)

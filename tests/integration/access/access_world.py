@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
@@ -11,11 +12,17 @@ from typing import Any
 
 import factories
 from access_table import Caller
+from allauth.account.internal.userkit import user_id_to_str
+from allauth.account.models import EmailAddress, EmailConfirmationHMAC
+from allauth.mfa.recovery_codes.internal.auth import RecoveryCodes
+from allauth.mfa.totp.internal.auth import TOTP, generate_totp_secret
+from allauth.mfa.webauthn.internal.auth import WebAuthn
 from django.conf import settings
 from django.test import Client
 from django.test.client import ClientHandler
 from django.utils import timezone
 from job_rows import run_job, write_log, write_points, write_rollouts
+from software_key import new_credential
 
 from catalog.models import Checkpoint, ModelVersion
 from catalog.registry import merged_record, model_version_create
@@ -124,7 +131,7 @@ def build() -> World:
     keys = _keys(people, team, elsewhere)
     project = project_create(workspace=team, name=MARKER, description=MARKER, actor=people["owner"])
     objects = {"workspace_id": team.pk, "project_id": project.pk, "number": 1}
-    objects |= _things(project, people["owner"])
+    objects |= _things(project, people["owner"]) | _ways_to_sign_in(people["owner"])
     offer = invitation_create(workspace=team, email=f"{MARKER}@example.org", role=Role.VIEWER, actor=people["owner"])
     secret = secret_set(workspace=team, name=MARKER, value=f"value of {MARKER}", actor=people["owner"])
     objects |= {"user_id": people["viewer"].pk, "invitation_id": offer.pk, "secret_id": secret.pk}
@@ -139,6 +146,7 @@ def _keys(people: dict[str, User], team: Workspace, elsewhere: Workspace) -> dic
     for name, user in people.items():
         client = Client()
         client.force_login(user)
+        _just_proven(client, user)
         keys[name] = client.cookies[settings.SESSION_COOKIE_NAME].value
 
     def key(of: str, workspace: Workspace = team, role: Role = Role.OWNER, label: str = MARKER) -> str:
@@ -158,6 +166,23 @@ def _keys(people: dict[str, User], team: Workspace, elsewhere: Workspace) -> dic
     ApiToken.objects.filter(name="revoked").update(revoked_at=past)
     ApiToken.objects.filter(name="expired").update(expires_at=past)
     return keys
+
+
+def _just_proven(client: Client, user: User) -> None:
+    """As if the person had just given their password once more, so that nobody is sent to do that first."""
+    session = client.session
+    session["account_authentication_methods"] = [{"method": "password", "at": time.time(), "reauthenticated": True}]
+    session["account_authentication_methods_user"] = user_id_to_str(user)
+    session.save()
+
+
+def _ways_to_sign_in(owner: User) -> dict[str, Any]:
+    """A passkey, an authenticator app, a session elsewhere, and an address that waits to be confirmed."""
+    passkey = WebAuthn.add(owner, f"Passkey {MARKER}", new_credential()).instance
+    TOTP.activate(owner, generate_totp_secret())
+    RecoveryCodes.activate(owner)
+    waiting = EmailAddress.objects.create(user=owner, email="waiting@example.org")
+    return {"pk": passkey.pk, "key": EmailConfirmationHMAC(waiting).key, "uidb36": owner.pk.hex}
 
 
 def _things(project: Project, owner: User) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from access_table import EDITOR, PUBLIC, TOKEN, VIEWER, at
+from access_table import ADMIN, EDITOR, PUBLIC, TOKEN, VIEWER, at
 
 V1 = "api/v1"
 VERSION = f"{V1}/model-versions/<uuid:version_id>"
@@ -39,6 +39,14 @@ OPERATIONS = (
     at(f"{VERSION}/merge", post=EDITOR),
     at(f"{VERSION}/download", get=VIEWER),
     at(f"{VERSION}/files/<format>/<path:name>", get=VIEWER, args={"format": "adapter", "name": "a.bin"}),
+    at(f"{V1}/members", get=TOKEN),
+    at(f"{V1}/members/<uuid:user_id>", patch=ADMIN, delete=ADMIN, json={"role": "editor"}),
+    at(f"{V1}/invitations", get=ADMIN, post=ADMIN, json={"email": "new@example.org"}, home=True),
+    at(f"{V1}/invitations/<uuid:invitation_id>", delete=ADMIN),
+    at(f"{V1}/invitations/<uuid:invitation_id>/resend", post=ADMIN),
+    at(f"{V1}/tokens", get=ADMIN, post=ADMIN, json={"name": "new"}, home=True),
+    at(f"{V1}/tokens/<uuid:token_id>", delete=ADMIN),
+    at(f"{V1}/audit", get=ADMIN, home=True),
 )
 
 # Addresses that answer 404 in the API's own shape to everyone, whatever the method.

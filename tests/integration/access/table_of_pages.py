@@ -21,15 +21,41 @@ PORTAL = (
     at(f"{MODEL}/merged.zip", get=VIEWER),
 )
 
+SECURITY = "settings/security"
+NOBODY = {"email": "nobody@example.org"}
+
 SIGN_IN = (
-    at("sign-in/", get=PUBLIC, post=PUBLIC, form={"email": "nobody@example.org", "password": "wrong"}),
+    at("sign-in/", get=PUBLIC, post=PUBLIC, form=NOBODY | {"password": "wrong"}),
+    at("sign-in/passkey/", get=PUBLIC, post=PUBLIC, form={"credential": "{}"}),
+    at("sign-in/second-factor/", get=PUBLIC, post=PUBLIC, form={"code": "123456"}),
+    at("sign-in/forgotten/", get=PUBLIC, post=PUBLIC, form=NOBODY),
+    at("sign-in/forgotten/sent/", get=PUBLIC),
+    at("sign-in/forgotten/<hex:uidb36>-<str:key>/", get=PUBLIC, post=PUBLIC, args={"key": "wrong"}),
+    at("sign-in/forgotten/changed/", get=PUBLIC),
+    at("sign-up/", get=PUBLIC, post=PUBLIC, form=NOBODY),
+    at("sign-up/sent/", get=PUBLIC),
+    at("sign-up/confirm/<str:key>/", get=PUBLIC, post=PUBLIC),
     at("sign-out/", post=PUBLIC),
+    at(f"{SECURITY}/", get=SIGNED_IN),
+    at(f"{SECURITY}/sessions/end/", post=SIGNED_IN),
+    at(f"{SECURITY}/confirm/", get=SIGNED_IN, post=SIGNED_IN, form={"password": "wrong"}),
+    at(f"{SECURITY}/confirm/code/", get=SIGNED_IN, post=SIGNED_IN, form={"code": "wrong"}),
+    at(f"{SECURITY}/confirm/passkey/", get=SIGNED_IN, post=SIGNED_IN, form={"credential": "{}"}),
+    at(f"{SECURITY}/app/add/", get=SIGNED_IN, post=SIGNED_IN, form={"code": "wrong"}),
+    at(f"{SECURITY}/app/remove/", get=MINE, post=MINE),
+    at(f"{SECURITY}/codes/", get=SIGNED_IN, post=SIGNED_IN, form={"action": "new"}),
+    at(f"{SECURITY}/passkeys/add/", get=SIGNED_IN, post=SIGNED_IN, form={"credential": "{}"}),
+    at(f"{SECURITY}/passkeys/<int:pk>/rename/", get=MINE, post=MINE, form={"name": "Mine"}),
+    at(f"{SECURITY}/passkeys/<int:pk>/remove/", get=MINE, post=MINE),
+    at("settings/email/", get=SIGNED_IN, post=SIGNED_IN, form=NOBODY | {"action_add": ""}),
+    at("settings/password/", get=SIGNED_IN, post=SIGNED_IN, form={"old_password": "wrong"}),
 )
+# Not there before single sign-on is set up; tests/integration/workspaces/test_single_sign_on.py goes through them.
+ONLY_WITH_SSO = ("sign-in/sso/", "sign-in/sso/callback/")
 
 WORKSPACES = (
     at("settings/", get=SIGNED_IN, post=SIGNED_IN, form={"name": "New name"}),
     at("settings/theme/", post=SIGNED_IN, form={"theme": "dark"}),
-    at("settings/password/", get=SIGNED_IN, post=SIGNED_IN, form={"old_password": "wrong"}),
     at("settings/tokens/", get=SIGNED_IN, post=SIGNED_IN, form={"name": "new"}),
     at("settings/tokens/<uuid:token_id>/revoke/", post=MINE),
     at("settings/account/", get=SIGNED_IN, post=SIGNED_IN, form={"typed_email": "wrong"}),

@@ -15,7 +15,7 @@ from access_world import MARKER, NOBODY, PEOPLE, PROGRAMS, World, build
 from django.core.cache import cache
 from django.db import transaction
 from table_of_operations import NOTHING_THERE, OPERATIONS
-from table_of_pages import PAGES
+from table_of_pages import ONLY_WITH_SSO, PAGES
 
 ENTRIES: dict[str, Entry] = {entry.route: entry for entry in (*PAGES, *OPERATIONS)}
 OWNER = {False: PEOPLE[-1], True: PROGRAMS[-1]}
@@ -54,7 +54,13 @@ def asked(world: World, entry: Entry, method: str, caller: Caller) -> Answer:
 
 
 def test_every_address_is_in_a_table_and_every_line_of_a_table_has_an_address():
-    assert {route for route, _view in routes()} - set(NOTHING_THERE) == set(ENTRIES)
+    assert {route for route, _view in routes()} - set(NOTHING_THERE + ONLY_WITH_SSO) == set(ENTRIES)
+
+
+@pytest.mark.parametrize("route", [*ONLY_WITH_SSO, "api/", "api/v1/nothing"])
+def test_what_is_not_there_is_not_there_for_anyone(world: World, route: str):
+    for caller in PEOPLE:
+        assert world.page_client(caller).get(f"/{route}").status_code == 404
 
 
 def test_no_address_is_in_two_lines():
@@ -70,13 +76,15 @@ def test_every_operation_of_the_api_is_in_a_table_with_its_method():
 @pytest.mark.parametrize(("entry", "method"), CASES)
 def test_each_caller_gets_the_answer_that_is_theirs(world: World, entry: Entry, method: str):
     wrong = []
-    for caller in PROGRAMS if entry.for_programs else PEOPLE:
+    callers = PROGRAMS if entry.for_programs else PEOPLE
+    # What is for everybody knows no callers.
+    for caller in callers if entry.needs[method] is not Need.PUBLIC else (callers[0], callers[3], callers[-1]):
         wanted = verdict(entry.needs[method], caller, entry)
         answer = asked(world, entry, method, caller)
         faults = [] if answer.is_a(wanted) else [f"gets {answer.status} instead of {wanted.value}"]
         if caller.role is None:
             faults += hints(answer)
-        if method == "GET" or wanted is not Verdict.ALLOWED:
+        if method == "GET" or wanted not in (Verdict.ALLOWED, Verdict.PUBLIC):
             faults += [f"writes {sql}" for sql in answer.written]
         wrong += [f"{caller.name} {fault}" for fault in faults]
     assert not wrong, "\n".join(wrong)
