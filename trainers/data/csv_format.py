@@ -140,6 +140,13 @@ class CsvReader:
         return max(_DELIMITERS, key=lambda delimiter: _regularity(lines, delimiter))
 
 
+def is_table(source: Source) -> bool:
+    """Whether the first rows of a text have several fields each, and all equally many."""
+    lines = source.head.decode("utf-8", "replace").splitlines(keepends=True)[:_SAMPLE_ROWS]
+    scores = [_regularity(lines, delimiter) for delimiter in _DELIMITERS]
+    return any(several and share == 1.0 for several, share, _ in scores)
+
+
 class _TooLong(Exception):
     """A row over several lines that grows past the limit: as good as certainly a quote left open."""
 

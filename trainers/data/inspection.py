@@ -3,39 +3,59 @@
 from __future__ import annotations
 
 import json
-import random
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from hashlib import blake2b
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any, BinaryIO, Literal
 
 from trainers.data.columns import ColumnMap, NoSuchColumn, choose_columns, column_names, listed
+from trainers.data.figures import Answers, Measured, Scripts
 from trainers.data.formats import open_records
 from trainers.data.loading import first_records
+from trainers.data.preview import COLUMNS_SHOWN, cut, preview_of
 from trainers.data.record import Record, RowFault
-from trainers.data.report import ColumnReport, Lengths, Preview, Problem, Report
+from trainers.data.repeats import REMEMBERED, Repeats
+from trainers.data.report import ColumnReport, Problem, Report, TokenRate
 from trainers.data.rows import DataRow, build_row
 from trainers.data.source import UnreadableFile
 from trainers.rewards.numeric import marked_answer, number_of
-from trainers.spec import Columns
+from trainers.spec import Columns, Hyperparameters
 
 ERRORS_LISTED = 200
 WARNINGS_LISTED = 50
 PREVIEW_ROWS = 10
-_COLUMNS_SHOWN = 200
-_PROMPTS_REMEMBERED = 500_000
-_SAMPLED = 10_000
+CHARACTERS_PER_TOKEN = 4
+_TOKENS_COUNTED = 20_000
+_LONGEST_PROMPT = Hyperparameters.model_fields["max_prompt_tokens"].default
+_REPEATED = {
+    "duplicate": ("The same prompt and answer stand in {place}.", "Remove one, unless it is to weigh double."),
+    "near_duplicate": (
+        "Nearly the same prompt, with the same answer, stands in {place}.",
+        "Remove one, unless it is to weigh double.",
+    ),
+    "conflicting_answer": ("The same prompt has another answer in {place}.", "Check which answer is right."),
+}
 _TYPE_NAMES = {str: "text", bool: "true/false", int: "number", float: "number", list: "list", dict: "object"}
 
 
-def inspect_dataset(file: BinaryIO, name: str, columns: Columns | None = None) -> Report:
+@dataclass(frozen=True, slots=True)
+class TokenCounter:
+    """Counts the tokens of a text as the model called ``model`` reads it."""
+
+    model: str
+    count: Callable[[str], int]
+
+
+def inspect_dataset(
+    file: BinaryIO, name: str, columns: Columns | None = None, counter: TokenCounter | None = None
+) -> Report:
     """Read ``file`` once, from its start, and report on it. Never raises for what the file holds.
 
     ``columns``: the parts that the user has chosen; the others are found by their usual names. When the data has a
-    column for answers, a row without one counts as bad.
+    column for answers, a row without one counts as bad. Without ``counter`` tokens are guessed by characters.
     """
-    inspection = _Inspection(Report(name=name))
+    inspection = _Inspection(Report(name=name), counter)
     try:
         inspection.read(file, columns)
     except UnreadableFile as error:
@@ -44,7 +64,7 @@ def inspect_dataset(file: BinaryIO, name: str, columns: Columns | None = None) -
 
 
 class _Inspection:
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: Report, counter: TokenCounter | None) -> None:
         self.report = report
         self._counts: Counter[str] = Counter()
         self._errors: list[Problem] = []
@@ -52,13 +72,17 @@ class _Inspection:
         self._columns: dict[str, _Column] = {}
         self._schema: frozenset[str] | None = None
         self._other_schemas: list[tuple[int, frozenset[str]]] = []
-        self._seen: dict[bytes, tuple[int, bytes]] = {}
-        self._lengths = {"prompt": _Measured(), "answer": _Measured()}
+        self._repeats, self._answers, self._scripts = Repeats(), Answers(), Scripts()
+        self._lengths = {part: Measured() for part in ("prompt", "answer", "chosen", "rejected", "text")}
+        self._counter = counter
+        self._counted = [0, 0]  # characters and tokens of the first texts
+        self._place = "line"
         self._using = ColumnMap()
 
     def read(self, file: BinaryIO, wanted: Columns | None) -> None:
         opened = open_records(file, self.report.name)
         self.report.format = opened.format
+        self._place = "row" if opened.format == "parquet" else "line"
         records = _Remembering(opened.records)
         try:
             first, samples = first_records(records)
@@ -115,37 +139,57 @@ class _Inspection:
     def _note_row(self, row: DataRow) -> None:
         report = self.report
         report.usable += 1
-        self._lengths["prompt"].add(sum(len(message["content"]) for message in row.prompt_messages))
+        said = "\n".join(message["content"] for message in row.prompt_messages)
+        if row.text is not None:
+            report.texts += 1
+            self._lengths["text"].add(len(row.text))
+        else:
+            self._lengths["prompt"].add(len(said))
+            self._note_tokens(row, said)
+        self._scripts.add(row.text or said)
+        if row.chosen is not None and row.rejected is not None:
+            report.pairs += 1
+            for part, chat in (("chosen", row.chosen), ("rejected", row.rejected)):
+                self._lengths[part].add(sum(len(turn["content"]) for turn in chat[len(row.prompt_messages) :]))
         if row.answer is not None:
             report.with_answer += 1
             report.numeric_answers += number_of(row.answer) is not None
             report.marked_answers += marked_answer(row.answer) is not None
-            self._lengths["answer"].add(len(row.answer))
+            if row.chosen is None:
+                self._lengths["answer"].add(len(row.answer))
+                self._answers.add(row.answer)
         if len(report.preview) < PREVIEW_ROWS:
-            messages = [{"role": m["role"], "content": _cut(m["content"], 2000)} for m in row.prompt_messages]
-            answer = None if row.answer is None else _cut(row.answer, 2000)
-            shown = {_cut(name, 200): _shortened(value) for name, value in list(row.row.items())[:_COLUMNS_SHOWN]}
-            report.preview.append(Preview(line=row.line, messages=messages, answer=answer, row=shown))
+            report.preview.append(preview_of(row))
         self._note_schema(row)
         self._note_repeat(row)
 
+    def _note_tokens(self, row: DataRow, said: str) -> None:
+        """Warn of prompts longer than a job takes by default; only where they could be are they counted."""
+        tokens: int | None = None
+        if self._counter is not None and (self._counted[1] < _TOKENS_COUNTED or len(said.encode()) > _LONGEST_PROMPT):
+            tokens = self._counter.count(said)
+            if self._counted[1] < _TOKENS_COUNTED:
+                self._counted[0] += len(said)
+                self._counted[1] += tokens
+        guessed = len(said) // CHARACTERS_PER_TOKEN if self._counter is None else tokens or 0
+        if guessed > _LONGEST_PROMPT:
+            message = (
+                f"The prompt has about {guessed:,} tokens. By default a job leaves out prompts of more than "
+                f"{_LONGEST_PROMPT:,} (`max_prompt_tokens`)."
+            )
+            self.add(row.line, None, "warning", "long_prompt", message, "Raise that limit in the job, or shorten it.")
+
     def _note_repeat(self, row: DataRow) -> None:
-        prompt, answer = (blake2b(text.encode(), digest_size=8).digest() for text in (row.key, row.answer or ""))
-        if prompt not in self._seen:
-            if len(self._seen) < _PROMPTS_REMEMBERED:
-                self._seen[prompt] = (row.line, answer)
+        found = self._repeats.add(row)
+        if found is None:
             return
-        line, first = self._seen[prompt]
-        if first == answer:
-            message = f"The same prompt and answer stand in line {line}."
-            self.add(row.line, None, "warning", "duplicate", message, "Remove one, unless it is to weigh double.")
-        else:
-            message = f"The same prompt has another answer in line {line}."
-            self.add(row.line, None, "warning", "conflicting_answer", message, "Check which answer is right.")
+        kind, line = found
+        message, advice = _REPEATED[kind]
+        self.add(row.line, None, "warning", kind, message.format(place=f"{self._place} {line:,}"), advice)
 
     def _note_columns(self, columns: Mapping[str, Any]) -> None:
         for name, value in columns.items():
-            if name in self._columns or len(self._columns) < 10 * _COLUMNS_SHOWN:
+            if name in self._columns or len(self._columns) < 10 * COLUMNS_SHOWN:
                 self._columns.setdefault(name, _Column()).add(value)
 
     def _note_schema(self, row: DataRow) -> None:
@@ -168,14 +212,26 @@ class _Inspection:
         self._warn_of_mixed_types()
         report.columns = [
             column.report(name, self._using.part_of(name), self._using.reasons)
-            for name, column in list(self._columns.items())[:_COLUMNS_SHOWN]
+            for name, column in list(self._columns.items())[:COLUMNS_SHOWN]
         ]
+        if (warning := self._answers.imbalance()) is not None:
+            advice = "Balance the answers, or watch whether the model learns to say this one only."
+            self.add(None, self._using.answer, "warning", "label_imbalance", warning, advice)
+        report.answers, report.distinct_answers = self._answers.shares(), self._answers.distinct
+        report.tokens = self._token_rate()
         report.lengths = {part: lengths.summary() for part, lengths in self._lengths.items() if lengths.count}
         report.notes = list(self._notes())
         report.counts = dict(self._counts)
         by_line = sorted([*self._errors, *self._warnings], key=lambda problem: problem.line or 0)
         report.problems = by_line
         return report
+
+    def _token_rate(self) -> TokenRate | None:
+        if not self.report.usable:
+            return None
+        if self._counter is not None and self._counted[1]:
+            return TokenRate(model=self._counter.model, per_token=round(self._counted[0] / self._counted[1], 2))
+        return TokenRate(model=None, per_token=float(CHARACTERS_PER_TOKEN))
 
     def _warn_of_mixed_columns(self) -> None:
         line, names = self._other_schemas[0]
@@ -189,11 +245,11 @@ class _Inspection:
         self._counts["mixed_columns"] = count
 
     def _warn_of_mixed_types(self) -> None:
-        for name, column in list(self._columns.items())[:_COLUMNS_SHOWN]:
+        for name, column in list(self._columns.items())[:COLUMNS_SHOWN]:
             kinds = {kind: count for kind, count in column.usable_types.items() if kind != "null"}
             if len(kinds) > 1:
                 told = ", ".join(f"{kind} {count:,}×" for kind, count in kinds.items())
-                message = f"Column {_cut(name, 60)!r} holds values of several types: {told}."
+                message = f"Column {cut(name, 60)!r} holds values of several types: {told}."
                 self.add(None, name, "warning", "mixed_types", message, "Write all values of a column the same way.")
 
     def _notes(self) -> Iterator[str]:
@@ -207,10 +263,16 @@ class _Inspection:
             )
         if self._using.context is not None:
             yield f"Prompts are made of {self._using.prompt!r} and, where it is filled, {self._using.context!r}."
-        if report.usable and report.with_answer == 0:
+        if report.texts:
+            yield "The rows are plain text: they can be imitated (SFT), but no question can be put to the model."
+        elif report.usable and report.with_answer == 0:
             yield "No row has an answer: rewards that compare with one, and imitation (SFT), cannot be used."
-        if len(self._seen) >= _PROMPTS_REMEMBERED:
-            yield f"Repeats were looked for among the first {_PROMPTS_REMEMBERED:,} prompts only."
+        if report.pairs:
+            yield "Each row holds a better and a worse answer: use the recipe dpo, or imitate the better one (SFT)."
+        if (note := self._scripts.note()) is not None:
+            yield note
+        if self._repeats.full:
+            yield f"Repeats were looked for among the first {REMEMBERED:,} prompts only."
 
 
 class _Remembering(Iterator[Record]):
@@ -248,49 +310,19 @@ class _Column:
         self.filled += 1
         if len(self.examples) < 3:
             text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-            text = _cut(" ".join(text.split()), 120)
+            text = cut(" ".join(text.split()), 120)
             if text not in self.examples:
                 self.examples.append(text)
 
     def report(self, name: str, part: Any, reasons: Mapping[str, str]) -> ColumnReport:
         reason = reasons.get(part) if part is not None else None
         return ColumnReport(
-            name=_cut(name, 200),
+            name=cut(name, 200),
             part=part,
             reason=reason,
             types=dict(self.types),
             filled=self.filled,
             examples=self.examples,
-        )
-
-
-class _Measured:
-    """Lengths as they come by: exact bounds and mean, percentiles from a reservoir (Vitter's algorithm R)."""
-
-    def __init__(self) -> None:
-        self.count = self._sum = self._largest = 0
-        self._smallest = -1
-        self._sample: list[int] = []
-        self._random = random.Random(0)
-
-    def add(self, length: int) -> None:
-        self.count += 1
-        self._sum += length
-        self._largest = max(self._largest, length)
-        self._smallest = length if self._smallest < 0 else min(self._smallest, length)
-        if len(self._sample) < _SAMPLED:
-            self._sample.append(length)
-        elif (place := self._random.randrange(self.count)) < _SAMPLED:
-            self._sample[place] = length
-
-    def summary(self) -> Lengths:
-        ordered = sorted(self._sample)
-        return Lengths(
-            smallest=self._smallest,
-            mean=round(self._sum / self.count, 1),
-            median=ordered[len(ordered) // 2],
-            p95=ordered[min(len(ordered) - 1, len(ordered) * 95 // 100)],
-            largest=self._largest,
         )
 
 
@@ -305,25 +337,3 @@ def _columns_or_none(records: list[Record], wanted: Columns | None) -> ColumnMap
 
 def _type_name(value: Any) -> str:
     return "null" if value is None else _TYPE_NAMES.get(type(value), "other")
-
-
-def _cut(text: str, length: int) -> str:
-    text = text if len(text) <= length else text[: length - 1] + "…"
-    return text.encode("utf-8", "replace").decode()
-
-
-def _shortened(value: Any, depth: int = 0) -> Any:
-    """A value small enough for a page, and free of what JSON in a database cannot hold."""
-    if isinstance(value, str):
-        return _cut(value, 500).replace("\0", "�")
-    if isinstance(value, list | dict) and depth >= 4:
-        return "…"
-    if isinstance(value, list):
-        return [_shortened(item, depth + 1) for item in value[:20]]
-    if isinstance(value, dict):
-        return {_cut(str(name), 200): _shortened(item, depth + 1) for name, item in list(value.items())[:50]}
-    if isinstance(value, float) and not -1e308 < value < 1e308:
-        return str(value)
-    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 63:
-        return _cut(str(value), 500)
-    return value

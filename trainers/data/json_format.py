@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from trainers.data.record import Record, as_record, json_fault
+from trainers.data.record import Record, as_record, doubled_fault, doubled_name, json_fault
 from trainers.data.source import ROW_BYTES, Source, UnreadableFile
 
 _SPACE = " \t\r\n"
@@ -25,7 +25,8 @@ class JsonReader:
         self._chunks = source.chunks()
         # Bytes that are not UTF-8 become lone surrogates, which later mark the row that has them.
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
-        self._json = json.JSONDecoder()
+        self._json = json.JSONDecoder(object_pairs_hook=self._object)
+        self._doubled: str | None = None  # a name that stands twice in the value read last
         self._text, self._at, self._line = "", 0, 1
         self._ended = False
 
@@ -45,7 +46,11 @@ class JsonReader:
         while True:
             self._next()
             line = self._line
-            yield as_record(line, self._value())
+            value = self._value()
+            if self._doubled is not None:
+                yield Record(line, None, doubled_fault(self._doubled))
+            else:
+                yield as_record(line, value)
             if self._next() == "]":
                 self._use(1)
                 return
@@ -91,6 +96,7 @@ class JsonReader:
         """The value that begins here. More text is read in growing steps, so that the work stays linear."""
         wanted = 1 << 16
         while True:
+            self._doubled = None
             try:
                 value, end = self._json.raw_decode(self._text, self._at)
             except json.JSONDecodeError as error:
@@ -111,6 +117,12 @@ class JsonReader:
             while len(self._text) - self._at < wanted and self._more():
                 continue
             wanted *= 4
+
+    def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            self._doubled = doubled_name(pairs)
+        return found
 
     def _next(self) -> str:
         """The next character that is no space, without using it; empty at the end of the file."""

@@ -8,7 +8,15 @@ from typing import Any
 
 from trainers.data.source import ROW_BYTES
 
-_TYPES = {dict: "an object", list: "a list", str: "a text", bool: "true or false", int: "a number", float: "a number"}
+_TYPES = {
+    bytes: "binary data",
+    dict: "an object",
+    list: "a list",
+    str: "a text",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+}
 
 
 class RowFault(ValueError):
@@ -40,25 +48,65 @@ def type_words(value: Any) -> str:
     return "null" if value is None else _TYPES.get(type(value), f"a {type(value).__name__}")
 
 
-def parsed(line: int, content: bytes) -> Record:
-    """One line of JSONL."""
+def decoded(content: bytes) -> str | RowFault:
+    """The text of a row, or why it is none."""
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         advice = "Save the file as UTF-8, or correct this line."
-        message = f"It is not valid UTF-8 (byte {error.start + 1} of the line)."
-        return Record(line, None, RowFault("not_utf8", message, advice))
+        return RowFault("not_utf8", f"It is not valid UTF-8 (byte {error.start + 1} of the line).", advice)
     if "\0" in text:
-        return Record(line, None, RowFault("nul", "It contains NUL bytes.", "Remove them; the file may be damaged."))
+        return RowFault("nul", "It contains NUL bytes.", "Remove them; the file may be damaged.")
+    return text
+
+
+def parsed(line: int, content: bytes) -> Record:
+    """One line of JSONL."""
+    text = decoded(content)
+    if isinstance(text, RowFault):
+        return Record(line, None, text)
     try:
-        value = json.loads(text)
+        value = json.loads(text, object_pairs_hook=_without_doubles)
     except json.JSONDecodeError as error:
         message = f"It is not valid JSON: {json_fault(error)} at character {error.colno}."
         return Record(line, None, RowFault("broken_json", message, "Write one complete JSON object per line."))
+    except DoubledName as error:
+        return Record(line, None, doubled_fault(error.name))
     except (ValueError, RecursionError):
         message = "It is not usable JSON: nested too deeply, or a number with thousands of digits."
         return Record(line, None, RowFault("broken_json", message, "Write one plain JSON object per line."))
     return as_record(line, value)
+
+
+class DoubledName(ValueError):
+    """An object that has one name twice."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+def doubled_name(pairs: list[tuple[str, Any]]) -> str | None:
+    """The first name that stands twice."""
+    seen = set()
+    for name, _ in pairs:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
+
+
+def doubled_fault(name: str) -> RowFault:
+    shown = name if len(name) <= 60 else name[:59] + "…"
+    advice = "Keep one of them: which was meant cannot be told."
+    return RowFault("doubled_name", f"The name {shown!r} stands twice in one object.", advice, shown)
+
+
+def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise DoubledName(doubled_name(pairs) or "")
+    return found
 
 
 def as_record(line: int, value: Any) -> Record:

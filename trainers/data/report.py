@@ -33,6 +33,14 @@ class ColumnReport(ReportPart):
     examples: list[str]
 
 
+class Bar(ReportPart):
+    """How many lengths lie between two, both included."""
+
+    low: int
+    high: int
+    count: int
+
+
 class Lengths(ReportPart):
     """Lengths in characters; the percentiles come from a sample when there are more than 10,000 rows."""
 
@@ -41,17 +49,38 @@ class Lengths(ReportPart):
     median: int
     p95: int
     largest: int
+    bars: list[Bar] = []
+
+
+class AnswerShare(ReportPart):
+    """An answer (in lower case, of a worked one its result) and in how many rows it is given."""
+
+    answer: str
+    count: int
+
+
+class TokenRate(ReportPart):
+    """What characters make in tokens: ``per_token`` of them one, by the tokenizer of ``model``; None: a rough guess."""
+
+    model: str | None
+    per_token: float
 
 
 class Preview(ReportPart):
     line: int
     messages: list[dict[str, str]]
     answer: str | None
+    chosen: list[dict[str, str]] | None = Field(None, description="Of a pair: what the better answer says.")
+    rejected: list[dict[str, str]] | None = None
+    text: str | None = None
     row: dict[str, Any] = Field(description="The row as it stands in the file, long texts cut.")
 
 
 class Report(ReportPart):
-    """``usable`` of ``rows`` can be trained on; ``problems`` lists, by line, up to 200 errors and 50 warnings."""
+    """``usable`` of ``rows`` can be trained on; ``problems`` lists, by line, up to 200 errors and 50 warnings.
+
+    Lines are rows in Parquet, which has no lines.
+    """
 
     name: str
     format: str | None = None
@@ -65,6 +94,11 @@ class Report(ReportPart):
         0, description="Usable rows whose answer holds a number, as the numeric reward reads it."
     )
     marked_answers: int = Field(0, description="Usable rows whose answer marks its result by #### or \\boxed{}.")
+    pairs: int = Field(0, description="Usable rows with a better and a worse answer.")
+    texts: int = Field(0, description="Usable rows of plain text.")
+    distinct_answers: int | None = Field(None, description="None: too many, or too long, to be counted.")
+    answers: list[AnswerShare] = Field([], description="The most frequent answers.")
+    tokens: TokenRate | None = None
     columns: list[ColumnReport] = []
     problems: list[Problem] = []
     counts: dict[str, int] = Field({}, description="How many problems there are of each kind, listed or not.")

@@ -120,9 +120,10 @@ def _answer_of(columns: Mapping[str, Any], column: str) -> str | None:
     value = columns.get(column)
     if isinstance(value, bool | int | float):
         try:
-            return json.dumps(value)
-        except ValueError:  # a whole number of more digits than Python converts
-            raise RowFault("wrong_type", "The answer is a number of thousands of digits.", "", column) from None
+            return json.dumps(value, allow_nan=False)
+        except ValueError:  # infinite, or a whole number of more digits than Python converts
+            message = "The answer is no finite number, or one of thousands of digits."
+            raise RowFault("wrong_type", message, "Write it as a text.", column) from None
     if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
         last = messages_of(value, column)[-1]
         return last["content"].strip() or None
