@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import cast
+from typing import Any, cast
 
 from django.core.cache import cache
 from django.http import HttpRequest
@@ -11,6 +11,7 @@ from ninja.security import APIKeyHeader, HttpBearer
 
 from gateway.rest.errors import RestError
 from workspaces.models import ApiToken, User
+from workspaces.scopes import LEAST_ROLE, Scope, has_scope
 from workspaces.tokens import token_authenticate
 
 FAILURES_ALLOWED = 30
@@ -26,8 +27,12 @@ def caller(request: HttpRequest) -> User:
 class Bearer(HttpBearer):
     """`Authorization: Bearer tml-…`"""
 
+    def __init__(self, scope: Scope | None = None) -> None:
+        super().__init__()
+        self.scope = scope
+
     def authenticate(self, request: HttpRequest, token: str) -> User | None:
-        return _person(request, token.strip())
+        return _checked(_person(request, token.strip()), request, self.scope)
 
 
 class ApiKey(APIKeyHeader):
@@ -35,8 +40,28 @@ class ApiKey(APIKeyHeader):
 
     param_name = "X-API-Key"
 
+    def __init__(self, scope: Scope | None = None) -> None:
+        super().__init__()
+        self.scope = scope
+
     def authenticate(self, request: HttpRequest, key: str | None) -> User | None:
-        return _person(request, key.strip()) if key else None
+        return _checked(_person(request, key.strip()), request, self.scope) if key else None
+
+
+def scoped(scope: Scope) -> list[Any]:
+    """The ``auth`` of an operation that takes another scope than its method says."""
+    return [Bearer(scope), ApiKey(scope)]
+
+
+def _checked(user: User | None, request: HttpRequest, scope: Scope | None) -> User | None:
+    """The same person, unless their token lacks the scope: looking takes ``read``, anything else ``write``."""
+    needed = scope or (Scope.READ if request.method in ("GET", "HEAD") else Scope.WRITE)
+    if user is not None and not has_scope(user, needed):
+        role = LEAST_ROLE[needed]
+        if token_of(user).role < role:
+            raise RestError(403, f"This needs the role {role.label}, and a token with the scope {needed.value!r}.")
+        raise RestError(403, f"This token lacks the scope {needed.value!r}. Make one that has it on 'API tokens'.")
+    return user
 
 
 def token_of(user: User) -> ApiToken:

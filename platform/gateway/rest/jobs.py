@@ -12,7 +12,7 @@ from pydantic import Field
 
 from catalog.models import RewardVersion
 from catalog.selectors import reward_versions_visible_to
-from gateway.rest.auth import caller
+from gateway.rest.auth import caller, scoped
 from gateway.rest.catalog import project_for
 from gateway.rest.errors import RestError
 from gateway.rest.job_views import brief, full
@@ -26,6 +26,7 @@ from records.selectors import log_tail, number, series_of
 from trainers.spec import SpecError
 from workspaces import access
 from workspaces.models import Project, Role, User
+from workspaces.scopes import Scope
 
 router = Router(tags=["jobs"])
 States = Annotated[str | None, Field(max_length=200, description="One state, or several with commas between them.")]
@@ -42,6 +43,7 @@ REPORT_POLICY = (
     response={200: JobOut, 201: JobOut, **refusals(400, 403, 404, 413)},
     summary="Submit a task; 200 when the key's job was there already",
     operation_id="job_submit",
+    auth=scoped(Scope.TRAIN),
 )
 def job_add(request: HttpRequest, body: JobIn) -> Status:
     user = caller(request)
@@ -120,6 +122,7 @@ def job_get(request: HttpRequest, job_id: UUID) -> dict[str, Any]:
     response={200: JobOut, **refusals(400, 403, 404)},
     summary="Stop a job; changes nothing when it is ending or has ended",
     operation_id="job_cancel",
+    auth=scoped(Scope.TRAIN),
 )
 def job_stop(request: HttpRequest, job_id: UUID, body: CancelIn | None = None) -> dict[str, Any]:
     user = caller(request)

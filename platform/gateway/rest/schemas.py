@@ -57,6 +57,7 @@ class TokenOut(Schema):
     name: str
     prefix: str
     expires_at: datetime | None
+    scopes: list[str] = Field(description="What it may be used for: read, write, train, manage.")
 
 
 class ServerOut(Schema):

@@ -72,6 +72,9 @@ def _join(request: HttpRequest, found: Invitation, form: NewPersonForm) -> HttpR
     try:
         invitation_accept(invitation=found, user=cast("User", request.user))
     except Refused as error:
+        # Its fields are those of a new account, and play no part here.
+        form.errors.clear()
+        form.cleaned_data = {}
         form.add_error(None, error.message)
         return None
     messages.success(request, _("You are in “%(name)s” now.") % {"name": found.workspace.name})

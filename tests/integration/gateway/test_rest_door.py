@@ -62,7 +62,16 @@ def test_every_operation_asks_for_a_token():
     for path, operations in api.get_openapi_schema()["paths"].items():
         for method in operations:
             address = path.replace("{", "").replace("}", "")
-            for name in ("dataset_id", "reward_id", "job_id", "model_id", "version_id"):
+            for name in (
+                "dataset_id",
+                "reward_id",
+                "job_id",
+                "model_id",
+                "version_id",
+                "user_id",
+                "invitation_id",
+                "token_id",
+            ):
                 address = address.replace(name, "00000000-0000-0000-0000-000000000000")
             address = address.replace("number", "1").replace("/format/", "/adapter/")
             answer = getattr(DjangoClient(), method)(address)
