@@ -56,12 +56,19 @@ class Visit:
 def visit(chromium: Browser, live_server: Any, valkey: str) -> Iterator[Callable[..., Visit]]:
     """``visit(user, theme="dark", size=(390, 844))``: a window signed in as ``user`` (None: signed out).
 
-    ``url`` is another server than the tests' own; ``scripts=False`` is a browser that runs none.
+    ``url`` is another server than the tests' own; ``scripts=False`` is a browser that runs none; with ``proven`` the
+    person has just given their password once more.
     """
     contexts = []
 
     def start(
-        user: Any, *, theme: str = "light", size: tuple[int, int] = (1440, 900), url: str = "", scripts: bool = True
+        user: Any,
+        *,
+        theme: str = "light",
+        size: tuple[int, int] = (1440, 900),
+        url: str = "",
+        scripts: bool = True,
+        proven: bool = False,
     ) -> Visit:
         url = url or live_server.url
         context = chromium.new_context(
@@ -74,6 +81,10 @@ def visit(chromium: Browser, live_server: Any, valkey: str) -> Iterator[Callable
         if user is not None:
             client = Client()
             client.force_login(user)
+            if proven:
+                from proven import just_proven
+
+                just_proven(client, user)
             cookie = client.cookies[settings.SESSION_COOKIE_NAME].value
             context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": cookie, "url": url}])
         page = context.new_page()

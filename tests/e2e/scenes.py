@@ -9,7 +9,13 @@ from datetime import timedelta
 from typing import Any
 
 import factories
+from allauth.mfa.recovery_codes.internal.auth import RecoveryCodes
+from allauth.mfa.totp.internal.auth import TOTP, generate_totp_secret
+from allauth.mfa.webauthn.internal.auth import WebAuthn
+from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
+from software_key import new_credential
 
 from catalog.models import Checkpoint, DatasetVersion
 from catalog.registry import model_version_create
@@ -45,6 +51,38 @@ REWARDS: tuple[tuple[str, dict[str, Any]], ...] = (
         },
     ),
 )
+
+
+SIGNED_OUT = (
+    "sign-in",
+    "account_reset_password",
+    "account_reset_password_done",
+    "account_reset_password_from_key_done",
+    "account_signup",
+    "account_email_verification_sent",
+)
+SECURITY = (
+    "security",
+    "account_email",
+    "password",
+    "mfa_deactivate_totp",
+    "mfa_view_recovery_codes",
+    "mfa_add_webauthn",
+)
+
+
+def ways_to_sign_in(user: User, names: tuple[str, ...] = ("Laptop",)) -> list[str]:
+    """An app, passkeys with these names, recovery codes and sessions; addresses of the pages about them."""
+    for number, agent in enumerate(("Mozilla/5.0 (X11; Linux) Firefox/140.0", "curl/8.5.0", "<b>" * 60)):
+        client = Client(headers={"User-Agent": agent}, REMOTE_ADDR=f"192.0.2.{number}")
+        client.post(reverse("sign-in"), {"email": user.email, "password": "four words in a row"})
+    TOTP.activate(user, generate_totp_secret())
+    passkeys = [WebAuthn.add(user, name[:100], new_credential()).instance for name in names]
+    RecoveryCodes.activate(user)
+    return [
+        *(reverse(name) for name in SECURITY),
+        *(reverse(name, args=[passkeys[0].pk]) for name in ("mfa_edit_webauthn", "mfa_remove_webauthn")),
+    ]
 
 
 def project_in(workspace: Workspace, name: str, user: User, description: str = "") -> Project:

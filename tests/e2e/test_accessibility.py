@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
 @pytest.mark.parametrize("theme", ["dark", pytest.param("light", marks=pytest.mark.full)])
-def test_axe_finds_nothing_serious(visit: Any, alice: Any, project: Any, workspace: Any, theme: str):
+def test_axe_finds_nothing_serious(visit: Any, alice: Any, bob: Any, project: Any, workspace: Any, theme: str):
     User.objects.update(theme=theme)
     scenes.fill_rewards(project, alice)
     version = scenes.upload(project, alice, "Sums", scenes.nasty_rows())
@@ -30,12 +30,14 @@ def test_axe_finds_nothing_serious(visit: Any, alice: Any, project: Any, workspa
         reverse("reward", args=[project.pk, reward.pk]),
         reverse("reward-edit", args=[project.pk, reward.pk]),
         reverse("model", args=[project.pk, done.model_version.model_id]),
-        *(reverse(name) for name in ("settings", "password", "tokens")),
+        *(reverse(name) for name in ("settings", "tokens")),
         reverse("project-new", args=[workspace.pk]),
     ]
     found = []
-    for person, pages in ((alice, paths), (None, [reverse("sign-in")])):
-        window = visit(person, theme=theme)
+    paths += scenes.ways_to_sign_in(alice)
+    signed_out = [reverse(name) for name in scenes.SIGNED_OUT]
+    for person, pages in ((alice, paths), (bob, [reverse("mfa_activate_totp")]), (None, signed_out)):
+        window = visit(person, theme=theme, proven=person is not None)
         for path in pages:
             result = Axe().run(window.open(path))
             found += [

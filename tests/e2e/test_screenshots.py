@@ -13,6 +13,7 @@ import pytest
 import scenes
 from django.urls import reverse
 
+from config.sign_in import SignUp, SingleSignOn
 from workspaces.models import User
 
 pytestmark = [pytest.mark.browser, pytest.mark.full, pytest.mark.django_db(transaction=True)]
@@ -26,10 +27,10 @@ LOOKS = [(theme, size) for theme in ("light", "dark") for size in (scenes.WIDE, 
 def look(request: pytest.FixtureRequest, visit: Any) -> Any:
     theme, size = request.param
 
-    def shoot(user: User | None, pages: dict[str, str], expect: int = 200) -> None:
+    def shoot(user: User | None, pages: dict[str, str], expect: int = 200, proven: bool = False) -> None:
         if user is not None:
             User.objects.filter(pk=user.pk).update(theme=theme)
-        window = visit(user, theme=theme, size=size)
+        window = visit(user, theme=theme, size=size, proven=proven)
         wide = []
         for name, path in pages.items():
             page = window.open(path)
@@ -49,8 +50,22 @@ def pages_of(project: Any, *names: str) -> dict[str, str]:
     return {name: reverse(name, args=[project.pk]) for name in names}
 
 
-def test_signed_out(look: Any, db: None):
-    look(None, {"sign-in": reverse("sign-in")})
+def test_signed_out(look: Any, db: None, settings: Any):
+    settings.SIGN_UP = SignUp(open=True)
+    settings.OIDC = SingleSignOn("Example", "https://id.example.org", "id", "secret")
+    look(None, {name: reverse(name) for name in scenes.SIGNED_OUT})
+
+
+def test_changing_how_one_signs_in(look: Any, alice: Any, bob: Any):
+    paths = {"none-security": reverse("security"), "none-app": reverse("mfa_activate_totp")}
+    look(bob, paths, proven=True)
+    look(bob, {"confirm": reverse("account_reauthenticate")})
+    paths = scenes.ways_to_sign_in(alice, ("Laptop", *scenes.NASTY_NAMES))
+    look(alice, {path.strip("/").replace("/", "-"): path for path in paths}, proven=True)
+    look(
+        alice,
+        {"confirm-code": reverse("mfa_reauthenticate"), "confirm-passkey": reverse("mfa_reauthenticate_webauthn")},
+    )
 
 
 def test_nothing_found(look: Any, alice: Any):

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth import login
 from django.contrib.auth.decorators import login_not_required
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
@@ -25,6 +23,7 @@ from workspaces.invitations import (
 )
 from workspaces.models import Invitation, Project, Role, User
 from workspaces.pages.refusals import put_on
+from workspaces.sign_in.entering import enter
 from workspaces.team_forms import NewPersonForm
 
 
@@ -89,7 +88,7 @@ def _join_new(request: HttpRequest, found: Invitation, form: NewPersonForm) -> H
     except Refused as error:
         put_on(form, error)
         return None
-    login(request, user, backend=settings.AUTHENTICATION_BACKENDS[0])
+    enter(request, user)
     messages.success(request, _("Welcome. You are in “%(name)s”.") % {"name": found.workspace.name})
     return _inside(found)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import time
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
@@ -12,7 +11,6 @@ from typing import Any
 
 import factories
 from access_table import Caller
-from allauth.account.internal.userkit import user_id_to_str
 from allauth.account.models import EmailAddress, EmailConfirmationHMAC
 from allauth.mfa.recovery_codes.internal.auth import RecoveryCodes
 from allauth.mfa.totp.internal.auth import TOTP, generate_totp_secret
@@ -22,6 +20,7 @@ from django.test import Client
 from django.test.client import ClientHandler
 from django.utils import timezone
 from job_rows import run_job, write_log, write_points, write_rollouts
+from proven import just_proven
 from software_key import new_credential
 
 from catalog.models import Checkpoint, ModelVersion
@@ -146,7 +145,7 @@ def _keys(people: dict[str, User], team: Workspace, elsewhere: Workspace) -> dic
     for name, user in people.items():
         client = Client()
         client.force_login(user)
-        _just_proven(client, user)
+        just_proven(client, user)
         keys[name] = client.cookies[settings.SESSION_COOKIE_NAME].value
 
     def key(of: str, workspace: Workspace = team, role: Role = Role.OWNER, label: str = MARKER) -> str:
@@ -166,14 +165,6 @@ def _keys(people: dict[str, User], team: Workspace, elsewhere: Workspace) -> dic
     ApiToken.objects.filter(name="revoked").update(revoked_at=past)
     ApiToken.objects.filter(name="expired").update(expires_at=past)
     return keys
-
-
-def _just_proven(client: Client, user: User) -> None:
-    """As if the person had just given their password once more, so that nobody is sent to do that first."""
-    session = client.session
-    session["account_authentication_methods"] = [{"method": "password", "at": time.time(), "reauthenticated": True}]
-    session["account_authentication_methods_user"] = user_id_to_str(user)
-    session.save()
 
 
 def _ways_to_sign_in(owner: User) -> dict[str, Any]:
