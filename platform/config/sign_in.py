@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 import environ
 
 from config.launcher.problems import Problem
 
 ROLES = ("viewer", "editor", "admin")
+LOOPBACK = {("http", "localhost"), ("http", "127.0.0.1")}
 DOMAIN = re.compile(r"^(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9]$")
 APPS = [
     "allauth",
@@ -73,7 +75,8 @@ def single_sign_on(env: environ.Env) -> SingleSignOn | None:
     issuer = env.str("OIDC_ISSUER", default="").strip().rstrip("/")
     if not issuer:
         return None
-    if not issuer.startswith(("https://", "http://localhost", "http://127.0.0.1")):
+    parts = urlsplit(issuer)
+    if parts.scheme != "https" and (parts.scheme, parts.hostname) not in LOOPBACK:
         raise Problem(f"OIDC_ISSUER must begin with https://; it is {issuer!r}.")
     needed = {name: env.str(name, default="").strip() for name in ("OIDC_CLIENT_ID", "OIDC_CLIENT_SECRET")}
     if missing := [name for name, value in needed.items() if not value]:
