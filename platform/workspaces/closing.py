@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from django.db import transaction
 from django.db.models import Q
@@ -124,7 +124,8 @@ def _delete_messages(prefixes: list[str]) -> None:
 
 def _tell(workspace: Workspace, person: User, actor: User) -> None:
     message_enqueue(
-        key=f"workspace:{workspace.pk}:deleted:{person.pk}",
+        # Sent once, and in no need of a name: nothing of the team shall be left by it.
+        key=f"workspace-deleted:{uuid4()}",
         recipient=person.email,
         subject="A workspace of yours was deleted",
         text=f"{actor} has deleted the workspace “{workspace.name}”, with its jobs, data and models.\n",

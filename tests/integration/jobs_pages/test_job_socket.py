@@ -19,7 +19,8 @@ from django.test import Client
 from config.asgi import application
 from jobs.consumers import NOT_FOUND, JobConsumer, session_user
 from jobs.hints import group_of
-from workspaces.models import Membership
+from workspaces import closing, membership, people
+from workspaces.models import Membership, Role
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -167,6 +168,37 @@ async def test_a_disabled_person_loses_the_socket(job, alice):
     alice.is_active = False
     await sync_to_async(alice.save)()
     assert await socket.closed_with() == NOT_FOUND
+
+
+@pytest.mark.parametrize("how", ["removed", "left", "off", "workspace deleted"])
+async def test_a_change_of_rights_closes_the_socket_at_once(job, workspace, alice, bob, how, monkeypatch):
+    # The look at rights by the clock is too far off to be what closes it.
+    monkeypatch.setattr(JobConsumer, "check_interval_s", 3600)
+    change = {
+        "removed": lambda: membership.member_remove(workspace=workspace, user_id=bob.pk, actor=alice),
+        "left": lambda: membership.workspace_leave(workspace=workspace, actor=bob),
+        "off": lambda: people.person_deactivate(user=bob, actor=None),
+        "workspace deleted": lambda: closing.workspace_close(
+            workspace=workspace, typed_name=workspace.name, actor=alice
+        ),
+    }[how]
+    socket = await open_socket(job, bob)
+    await socket.hear()
+    await sync_to_async(change)()
+    assert await socket.closed_with() == NOT_FOUND
+
+
+async def test_a_smaller_role_that_still_may_look_keeps_the_socket(job, workspace, alice, bob, monkeypatch):
+    monkeypatch.setattr(JobConsumer, "check_interval_s", 3600)
+    socket = await open_socket(job, bob)
+    await socket.hear()
+    lower = sync_to_async(membership.member_role_set)
+    await lower(workspace=workspace, user_id=bob.pk, role=Role.VIEWER, actor=alice)
+    await socket.tell({"type": "ping"})
+    assert await socket.hear() == {"type": "pong"}
+    await hint(job, "1:7")
+    assert await socket.hear() == {"type": "hint", "cursor": "1:7"}
+    await socket.leave()
 
 
 async def test_a_forged_session_is_nobody(job, alice):
