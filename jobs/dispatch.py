@@ -7,9 +7,13 @@ from uuid import UUID
 
 from django.conf import settings
 
+from catalog.models import Checkpoint
 from jobs.attempts import attempt_begin, attempt_not_started, attempt_started
 from jobs.models import Attempt
+from jobs.references import start_adapter, teacher_adapter, teacher_base
 from trainers.runtime import launch
+from trainers.runtime.payload import Folder
+from trainers.spec import parse_spec
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +62,8 @@ def launch_of(attempt: Attempt, devices: list[int]) -> launch.Launch:
     job = attempt.job
     request = attempt.grant.request
     evaluation = job.evaluation_version
+    task = parse_spec(job.spec)
+    teacher = teacher_base(task, [])
     return launch.Launch(
         attempt_id=str(attempt.pk),
         epoch=attempt.number,
@@ -69,12 +75,19 @@ def launch_of(attempt: Attempt, devices: list[int]) -> launch.Launch:
         evaluation_key=evaluation.object_key if evaluation else None,
         evaluation_file=evaluation.file_name if evaluation else None,
         base_model=job.base_model.source,
+        start_from=_folder(start_adapter(job.project, task, job.base_model, [])),
+        teacher_model=teacher.source if teacher else None,
+        teacher_adapter=_folder(teacher_adapter(job.project, task, teacher or job.base_model, [])),
         cache_dir=str(settings.MODEL_CACHE),
         work_dir=str(settings.WORK_DIR),
         threads=len(devices) if request.device_kind == "cpu" else 1,
         device=request.device_kind,
         gpu_indexes=tuple(devices) if request.device_kind == "gpu" else (),
     )
+
+
+def _folder(checkpoint: Checkpoint | None) -> Folder | None:
+    return None if checkpoint is None else Folder(key=checkpoint.uri, files=checkpoint.files)
 
 
 def _undo(attempt: Attempt, why: str) -> None:

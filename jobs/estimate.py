@@ -14,7 +14,7 @@ from compute.selectors import capacity
 from jobs.models import Job
 from jobs.placement import device_need
 from jobs.states import State
-from trainers.spec import SpecError, TaskSpec, parse_spec
+from trainers.spec import RECIPES, SpecError, TaskSpec, parse_spec
 
 # A held-out completion is sampled but not trained on; sampling took 4.7 of the 21 s of a step when both were measured.
 SAMPLED_ONLY = 0.22
@@ -26,7 +26,7 @@ LEAST_MARGIN = 0.2
 
 @dataclass(frozen=True)
 class Work:
-    """The amount of work a spec describes. ``units`` compares jobs: completion tokens at most (grpo), rows (sft)."""
+    """The amount of work a spec describes. ``units`` compares jobs of a recipe: completion tokens at most, or rows."""
 
     steps: int
     rows_per_step: int
@@ -88,13 +88,16 @@ def work_of(task: TaskSpec, rows: int) -> Work:
     training_rows = rows if evaluation.source else max(rows - held_out, 0)
     if task.data.limit is not None:
         training_rows = min(training_rows, task.data.limit)
-    steps = hyper.steps or max(1, math.ceil(training_rows / hyper.batch_size))
+    recipe, trains = RECIPES[task.recipe], task.recipe != "evaluate"
+    steps = (hyper.steps or max(1, math.ceil(training_rows / hyper.batch_size))) if trains else 0
     evaluations = 0
     if held_out:
-        evaluations = 2 + (max(0, (steps - 1) // evaluation.every_steps) if evaluation.every_steps else 0)
-    group = sampling.group_size if task.recipe == "grpo" else 1
+        evaluations = (
+            1 if not trains else 2 + (max(0, (steps - 1) // evaluation.every_steps) if evaluation.every_steps else 0)
+        )
+    group = sampling.group_size if recipe.samples else 2 if task.recipe == "dpo" else 1
     per_step = hyper.batch_size * group
-    if task.recipe == "grpo":
+    if recipe.samples:
         samples = evaluation.samples_per_prompt + int(evaluation.greedy)
         checked = SAMPLED_ONLY * evaluations * held_out * samples
         units = (steps * per_step + checked) * sampling.max_new_tokens

@@ -26,6 +26,9 @@ def job_finish(*, job_id: UUID) -> None:
     if job.state != State.FINISHING:
         return
     checkpoint = Checkpoint.objects.filter(made_by_kind=HOLDER, made_by_id=job.pk, epoch=job.epoch, final=True).first()
+    if checkpoint is None and job.spec.get("recipe") == "evaluate":
+        _finish_measured(job)
+        return
     if checkpoint is None:
         job_transition(
             job_id=job.pk,
@@ -59,3 +62,16 @@ def job_finish(*, job_id: UUID) -> None:
         if done is None:
             # Cancelled in the meantime: nobody wants the model, so it is not in the registry either.
             transaction.set_rollback(True)
+
+
+def _finish_measured(job: Job) -> None:
+    """A job that only measured makes a report and no model."""
+    key = f"reports/{job.pk}/{job.epoch}.html"
+    Storage(settings.STORAGE_URL).put_bytes(key, report.render(job).encode())
+    job_transition(
+        job_id=job.pk,
+        to=State.SUCCEEDED,
+        only_from={State.FINISHING},
+        reason=report.headline(job),
+        report_key=key,
+    )

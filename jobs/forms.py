@@ -10,12 +10,12 @@ from typing import Any
 
 from django import forms
 
-from catalog.models import BaseModel, DatasetVersion, RewardVersion
+from catalog.models import BaseModel, DatasetVersion, ModelVersion, RewardVersion
 from jobs.data_report import chosen_column, column_options, data_errors, dataset_label
 from jobs.form_values import default_values, raw_spec
 from jobs.sizes import BY_KEY, GOVERNED, SIZES
 from jobs.spec_fields import SpecField, spec_fields
-from trainers.spec import DEFAULT_MODEL, RECIPES, SpecError, TaskSpec, parse_spec
+from trainers.spec import DEFAULT_MODEL, ENVIRONMENT_SOURCE, RECIPES, SpecError, TaskSpec, parse_spec
 from workspaces.formats import parameters
 from workspaces.models import Project
 
@@ -26,6 +26,7 @@ TIERS = {
 }
 # A reward of a copied job that was never saved under a name travels with the form.
 UNSAVED = "unsaved"
+OWN_TASKS = (ENVIRONMENT_SOURCE, "Tasks that the environment makes")
 
 # Which of the form's sections shows a part of the spec; a part that is new to the spec appears under "How".
 SECTION_OF = {
@@ -160,7 +161,7 @@ class JobForm(forms.Form):
         except ValueError as error:
             self.add_error("reward", str(error))
             reward = None
-        if values["data.source"] and self.dataset is None:
+        if values["data.source"] not in ("", ENVIRONMENT_SOURCE) and self.dataset is None:
             self.add_error("data.source", "This project has no such dataset; choose one from the list.")
         for path, message in data_errors(self.dataset, values.__getitem__) if self.dataset else ():
             self.add_error(path, message)
@@ -236,12 +237,25 @@ class JobForm(forms.Form):
             return [(model.name, f"{model.title} · {parameters(model.parameters)}") for model in self.base_models]
         if field.path in ("data.source", "evaluation.source"):
             first = "Choose a dataset" if field.path == "data.source" else "Rows held out of the training data"
-            return [("", first), *((row.source, dataset_label(row)) for row in self.datasets)]
+            options = [("", first), *((row.source, dataset_label(row)) for row in self.datasets)]
+            return options if field.path == "evaluation.source" else [*options, OWN_TASKS]
+        if field.path in ("model.start_from", "distillation.teacher_adapter"):
+            first = "The base model as it is" if field.path == "model.start_from" else "None"
+            return [("", first), *self._adapters(self.value(field.path))]
+        if field.path == "distillation.teacher":
+            return [("", "The student's own base model"), *((model.name, model.title) for model in self.base_models)]
         if field.path.startswith("data.columns."):
             return column_options(self.dataset, field.path.rpartition(".")[2], self.value(field.path))
         if field.path == "resources.tier":
             return [(tier, TIERS.get(tier, tier)) for tier in field.choices]
         return [(choice, choice) for choice in field.choices]
+
+    def _adapters(self, chosen: str) -> list[tuple[str, str]]:
+        """The project's model versions, the newest first; a checkpoint that a copied job began with stays a choice."""
+        rows = ModelVersion.objects.filter(model__project=self.project).select_related("model", "base_model")
+        found = [(f"model:{row.model_id}@{row.number}", f"{row} · {row.base_model.title}") for row in rows[:100]]
+        known = {value for value, _ in found}
+        return [*found, *([(chosen, chosen)] if chosen and chosen not in known else [])]
 
     @property
     def basic(self) -> dict[str, dict[str, Any]]:

@@ -63,13 +63,22 @@ def render(job: Job) -> str:
     )
 
 
+_MEASURED = (
+    ("accuracy", "Accuracy on held-out prompts", ".1%"),
+    ("loss", "Loss on held-out rows", ".3f"),
+    ("teacher_kl", "Divergence from the teacher on held-out prompts", ".3f"),
+)
+
+
 def headline(job: Job) -> str:
     """What came out, in one sentence."""
     before, after = ((job.result or {}).get(part) or {} for part in ("before", "after"))
-    if after.get("accuracy") is not None:
-        return f"Accuracy on held-out prompts went from {before['accuracy']:.1%} to {after['accuracy']:.1%}."
-    if after.get("loss") is not None:
-        return f"Loss on held-out rows went from {before['loss']:.3f} to {after['loss']:.3f}."
+    for part, what, form in _MEASURED:
+        if after.get(part) is None:
+            continue
+        if before.get(part) is None:
+            return f"{what} is {after[part]:{form}}."
+        return f"{what} went from {before[part]:{form}} to {after[part]:{form}}."
     return "Trained, without held-out prompts to measure it on."
 
 

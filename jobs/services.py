@@ -16,6 +16,7 @@ from compute import services as compute
 from jobs import hints, mails
 from jobs.models import Job, TimelineEntry
 from jobs.placement import device_need
+from jobs.references import check_references, with_tasks
 from jobs.states import ACTIVE, TERMINAL, WITHOUT_PROCESS, State, TransitionError, check
 from trainers.spec import Columns, SpecError, TaskSpec, parse_spec
 from workspaces.errors import Refused
@@ -51,6 +52,7 @@ def job_submit(
         check_room(project.workspace, 0, "The job")
     except Refused as error:
         raise SpecError([("", error.message)]) from None
+    task = with_tasks(project, task, submitted_by)
     parts = _resolve(project, task)
     task = _with_columns_chosen_at_upload(task, parts["dataset_version"])
     need = device_need(task, parts["base_model"])
@@ -94,6 +96,7 @@ def _resolve(project: Project, task: TaskSpec) -> dict[str, Any]:
     if base is None:
         names = ", ".join(BaseModel.objects.filter(enabled=True).values_list("name", flat=True)) or "none yet"
         errors.append(("model.base", f"there is no base model called {task.model.base!r}; there are: {names}"))
+    check_references(project, task, base, errors)
     if errors:
         raise SpecError(errors)
     return {"dataset_version": dataset, "evaluation_version": evaluation, "base_model": base}

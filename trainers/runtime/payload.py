@@ -10,6 +10,15 @@ from pydantic import BaseModel, ConfigDict, Field
 from trainers.runtime.events import Event
 
 
+class Folder(BaseModel):
+    """A folder in storage: below which key its files lie, and what they are (name, size, sha256), if that is known."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    key: str = Field(min_length=1, max_length=1000)
+    files: list[dict[str, Any]] | None = None
+
+
 class Launch(BaseModel):
     """All that a driver must know to run one attempt. It never asks the database."""
 
@@ -25,6 +34,10 @@ class Launch(BaseModel):
     evaluation_key: str | None = None
     evaluation_file: str | None = None
     base_model: str = Field(description="A known model's name, or the absolute path of a model folder.")
+    start_from: Folder | None = Field(None, description="The adapter (PEFT) that training goes on from.")
+    resume_from: Folder | None = Field(None, description="A published checkpoint of this job to go on from.")
+    teacher_model: str | None = Field(None, description="The base model that teaches, named as base_model is.")
+    teacher_adapter: Folder | None = Field(None, description="The adapter (PEFT) of the teacher.")
     cache_dir: str = Field(description="Folder for prepared base models, on the driver's host.")
     work_dir: str = Field(description="Folder for journals and scratch files, on the driver's host.")
     threads: int = Field(ge=1, le=4096, description="Leased CPUs: torch and OpenMP use exactly so many threads.")

@@ -15,15 +15,18 @@ from typing import Any
 
 from trainers.data.loading import LoadedRows, load_rows, split_rows, without_overlap
 from trainers.data.rows import DataRow
+from trainers.envs import ENVIRONMENTS
+from trainers.errors import RunError
 from trainers.recipes.context import RunContext
 from trainers.rewards.scorer import Scorer, needs_answer, row_problem
-from trainers.runtime.payload import Launch
+from trainers.runtime.payload import Folder, Launch
 from trainers.spec import RECIPES, Data, RewardSpec, TaskSpec
-from trainers.storage import Storage
+from trainers.storage import Storage, StoredFile
 
 logger = logging.getLogger(__name__)
 
 NAMED_ROWS = 20
+STATE = "state"  # where a published checkpoint keeps the state of its run
 
 
 def run_work(ctx: RunContext, launch: Launch, storage: Storage) -> dict[str, Any]:
@@ -34,7 +37,8 @@ def run_work(ctx: RunContext, launch: Launch, storage: Storage) -> dict[str, Any
     run_recipe = _load_torch(launch.threads)
     from trainers.engine.base_models import resolve_base_model
 
-    model_path = resolve_base_model(launch.base_model, Path(launch.cache_dir))
+    cache = Path(launch.cache_dir)
+    model_path = resolve_base_model(launch.base_model, cache)
     with ExitStack() as closing:
         scorer = closing.enter_context(Scorer(spec.reward)) if spec.reward is not None else None
         result: dict[str, Any] = run_recipe(
@@ -45,8 +49,43 @@ def run_work(ctx: RunContext, launch: Launch, storage: Storage) -> dict[str, Any
             scorer=scorer,
             threads=launch.threads,
             device="cuda" if launch.device == "gpu" else "cpu",
+            start_from=fetch_adapter(ctx, storage, launch.start_from, "start"),
+            resume_from=fetch_state(ctx, storage, launch.resume_from),
+            teacher_path=resolve_base_model(launch.teacher_model, cache) if launch.teacher_model else None,
+            teacher_adapter=fetch_adapter(ctx, storage, launch.teacher_adapter, "teacher"),
         )
     return result
+
+
+def fetch_adapter(ctx: RunContext, storage: Storage, folder: Folder | None, name: str) -> Path | None:
+    """A stored adapter as a local folder, its hashes checked; the state of a run that may lie beside it is left out."""
+    return _fetch(ctx, storage, folder, name, lambda file: "/" not in file)
+
+
+def fetch_state(ctx: RunContext, storage: Storage, folder: Folder | None) -> Path | None:
+    """The state of a run from a published checkpoint, as a local folder. Raises ``RunError`` if there is none."""
+    local = _fetch(ctx, storage, folder, "resume", lambda file: file.startswith(f"{STATE}/"))
+    return None if local is None else local / STATE
+
+
+def _fetch(
+    ctx: RunContext, storage: Storage, folder: Folder | None, name: str, wanted: Callable[[str], bool]
+) -> Path | None:
+    if folder is None:
+        return None
+    listed = folder.files if folder.files is not None else storage.read_manifest(folder.key)
+    files: list[StoredFile] = [
+        {"name": str(file["name"]), "size": int(file["size"]), "sha256": str(file["sha256"])}
+        for file in listed
+        if wanted(str(file["name"]))
+    ]
+    if not files:
+        raise RunError(
+            "storage", f"{folder.key} in storage holds nothing to go on from.", "Choose another checkpoint or model."
+        )
+    local = ctx.scratch / "fetched" / name
+    storage.fetch_folder(folder.key, local, files)
+    return local
 
 
 def load_data(ctx: RunContext, launch: Launch, storage: Storage) -> tuple[list[DataRow], list[DataRow]]:
@@ -54,6 +93,8 @@ def load_data(ctx: RunContext, launch: Launch, storage: Storage) -> tuple[list[D
     spec = ctx.spec
     loaded = _load(ctx, storage, launch.dataset_key, launch.dataset_file, spec.data)
     wanted = spec.evaluation.prompts
+    if spec.recipe == "evaluate" and launch.evaluation_key is None:
+        return [], loaded.rows[:wanted]  # nothing is trained, so nothing need be kept apart
     if launch.evaluation_key is None or wanted == 0:
         train, held_out = split_rows(loaded.rows, wanted, spec.seed)
     else:
@@ -89,8 +130,18 @@ def _load(ctx: RunContext, storage: Storage, key: str, name: str, data: Data) ->
 
 
 def _fits_reward(spec: TaskSpec) -> Callable[[DataRow], str | None] | None:
+    if spec.environment.kind != "single_turn":
+        return lambda row: _task_problem(spec.environment.kind, row)
     reward = _scored(spec)
     return None if reward is None else lambda row: row_problem(reward, row.answer, row.row)
+
+
+def _task_problem(kind: str, row: DataRow) -> str | None:
+    try:
+        ENVIRONMENTS[kind].make().reset(row.row)
+    except ValueError as error:
+        return str(error)
+    return None
 
 
 def _scored(spec: TaskSpec) -> RewardSpec | None:

@@ -13,6 +13,7 @@ from trainers.spec.learning import Critic, Distillation, Hyperparameters, Loss, 
 from trainers.spec.recipes import RECIPES, Recipe, RecipeName, read_by
 from trainers.spec.sections import (
     DEFAULT_MODEL,
+    ENVIRONMENT_SOURCE,
     Budget,
     Checkpointing,
     Columns,
@@ -30,6 +31,7 @@ from trainers.spec.task import TaskSpec, json_schema, parse_spec
 
 __all__ = [
     "DEFAULT_MODEL",
+    "ENVIRONMENT_SOURCE",
     "RECIPES",
     "Budget",
     "Checkpointing",

@@ -155,7 +155,7 @@ class Distillation(Section):
     teacher_adapter: str | None = Field(
         None,
         max_length=2000,
-        description="A registered model version (`model:<id>@<version>`) whose adapter the teacher has. Empty: none.",
+        description="A model version (`model:<id>@<version>`) or checkpoint whose adapter the teacher has.",
     )
 
 

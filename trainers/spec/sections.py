@@ -10,9 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 DEFAULT_MODEL = "smollm2-135m-instruct"
 
 Tier = Literal["reserved", "spot", "on_demand"]
+ENVIRONMENT_SOURCE = "environment"
 EnvironmentName = Literal["single_turn", "sums", "countdown", "guess"]
 
-_START = "A registered model version (`model:<id>@<version>`)"
+_START = "A model version (`model:<id>@<version>`) or checkpoint (`checkpoint:<id>`) of the project"
 
 
 class Section(BaseModel):
@@ -66,7 +67,8 @@ class Data(Section):
     source: str = Field(
         min_length=1,
         max_length=2000,
-        description="A registered dataset (`dataset:<id>@<version>`), or a path that the client uploads first.",
+        description="A registered dataset (`dataset:<id>@<version>`), or a path that the client uploads first; "
+        "`environment` for tasks that the environment makes itself.",
     )
     columns: Columns = Field(default_factory=Columns)
     system_prompt: str | None = Field(None, max_length=20_000, description="System prompt put before every row.")

@@ -12,6 +12,7 @@ from trainers.spec.expression import ExpressionError, parse_expression
 from trainers.spec.learning import Critic, Distillation, Hyperparameters, Loss, Sampling, Selection
 from trainers.spec.recipes import RECIPES, RecipeName, read_by
 from trainers.spec.sections import (
+    ENVIRONMENT_SOURCE,
     Budget,
     Checkpointing,
     Data,
@@ -91,6 +92,8 @@ def _check_reward(task: TaskSpec) -> None:
             raise FieldError("environment.kind", f"the {task.recipe} recipe knows single_turn only")
         if task.reward is not None:
             raise FieldError("reward", f"the environment {kind} rewards by itself; leave the reward out")
+    elif task.data.source == ENVIRONMENT_SOURCE:
+        raise FieldError("data.source", "only an environment that makes its own tasks needs no dataset; choose one")
     elif recipe.reward == "needed" and task.reward is None:
         verb = "measures by" if task.recipe == "evaluate" else "learns from"
         raise FieldError("reward", f"the {task.recipe} recipe {verb} a reward; choose one")
@@ -150,6 +153,9 @@ def _check_steps(task: TaskSpec) -> None:
         )
     if task.recipe == "evaluate" and task.evaluation.prompts == 0:
         raise FieldError("evaluation.prompts", "must be at least 1: the evaluate recipe does nothing but measure")
+    teacher = task.distillation.teacher or task.distillation.teacher_adapter
+    if task.recipe == "distill" and not teacher and not task.model.start_from:
+        raise FieldError("distillation.teacher", "name a base model that teaches, or an adapter for the student's own")
     if task.recipe == "ppo_critic" and steps is not None and task.critic.warmup_steps >= steps:
         raise FieldError(
             "critic.warmup_steps",

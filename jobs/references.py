@@ -1,0 +1,113 @@
+"""What a task names in the project: models to start from or to learn from, and tasks that an environment makes."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from uuid import UUID
+
+from catalog.models import BaseModel, Checkpoint, DatasetVersion, ModelVersion
+from catalog.services import dataset_upload
+from trainers.envs import ENVIRONMENTS
+from trainers.spec import ENVIRONMENT_SOURCE, TaskSpec
+from workspaces.models import Project, User
+
+Errors = list[tuple[str, str]]
+
+_MODEL = re.compile(r"^model:(?P<id>[0-9a-fA-F-]{32,36})@(?P<number>\d{1,9})$")
+_CHECKPOINT = re.compile(r"^checkpoint:(?P<id>[0-9a-fA-F-]{32,36})$")
+# So many tasks an environment makes for a job; a pass over them is long, and the file is small.
+TASKS = 2000
+
+
+def check_references(project: Project, task: TaskSpec, base: BaseModel | None, errors: Errors) -> None:
+    """Note in ``errors`` what the task names and the project does not have, or what does not fit its base model."""
+    if base is not None:
+        start_adapter(project, task, base, errors)
+        teacher = teacher_base(task, errors) or base
+        teacher_adapter(project, task, teacher, errors)
+
+
+def start_adapter(project: Project, task: TaskSpec, base: BaseModel, errors: Errors) -> Checkpoint | None:
+    """The stored adapter that training goes on from, if the task names one."""
+    return _adapter(project, task.model.start_from, base, "model.start_from", errors)
+
+
+def teacher_adapter(project: Project, task: TaskSpec, base: BaseModel, errors: Errors) -> Checkpoint | None:
+    """The stored adapter of the teacher, whose base model is ``base``."""
+    if task.recipe != "distill":
+        return None
+    return _adapter(project, task.distillation.teacher_adapter, base, "distillation.teacher_adapter", errors)
+
+
+def teacher_base(task: TaskSpec, errors: Errors) -> BaseModel | None:
+    """The base model that teaches, where it is another than the student's."""
+    name = task.distillation.teacher
+    if task.recipe != "distill" or not name:
+        return None
+    found = BaseModel.objects.filter(name=name, enabled=True).first()
+    if found is None:
+        errors.append(("distillation.teacher", f"there is no base model called {name!r}"))
+    return found
+
+
+def with_tasks(project: Project, task: TaskSpec, actor: User) -> TaskSpec:
+    """The task with a dataset in place of ``environment`` as its source; the same tasks are stored once.
+
+    Raises what an upload raises.
+    """
+    if task.data.source != ENVIRONMENT_SOURCE:
+        return task
+    kind = ENVIRONMENTS[task.environment.kind]
+    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in kind.tasks(TASKS, task.seed))
+    version: DatasetVersion = dataset_upload(
+        project=project,
+        name=f"Tasks of {kind.name}",
+        file=io.BytesIO(lines.encode()),
+        file_name=f"{kind.name}-{task.seed}.jsonl",
+        actor=actor,
+        description=f"Made by the environment: {kind.title}.",
+    )
+    return task.model_copy(update={"data": task.data.model_copy(update={"source": version.source})})
+
+
+def _adapter(project: Project, text: str | None, base: BaseModel, path: str, errors: Errors) -> Checkpoint | None:
+    if not text:
+        return None
+    found = _named(project, text)
+    if found is None:
+        shape = "must name a model version (model:<id>@<number>) or a checkpoint (checkpoint:<id>) of this project"
+        known = _MODEL.match(text) or _CHECKPOINT.match(text)
+        errors.append((path, f"this project has no {text}" if known else shape))
+        return None
+    checkpoint, made_on = found
+    if made_on is not None and made_on.pk != base.pk:
+        errors.append((path, f"it was trained on {made_on.name}, and the base model here is {base.name}"))
+        return None
+    if checkpoint.format != "peft":
+        errors.append((path, "it holds no adapter that training could go on from"))
+        return None
+    return checkpoint
+
+
+def _named(project: Project, text: str) -> tuple[Checkpoint, BaseModel | None] | None:
+    """A checkpoint by its name in a spec, and the base model it belongs to where that is known."""
+    if match := _MODEL.match(text):
+        version = (
+            ModelVersion.objects.select_related("checkpoint", "base_model")
+            .filter(model__project=project, model_id=_uuid(match["id"]), number=int(match["number"]))
+            .first()
+        )
+        return None if version is None else (version.checkpoint, version.base_model)
+    if match := _CHECKPOINT.match(text):
+        checkpoint = Checkpoint.objects.filter(project=project, pk=_uuid(match["id"])).first()
+        return None if checkpoint is None else (checkpoint, None)
+    return None
+
+
+def _uuid(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
