@@ -61,8 +61,11 @@ def user_create(*, email: str, password: str, name: str = "", actor: User | None
 def owner_create(
     *, email: str, password: str, name: str = "", workspace_name: str = "My team", project_name: str = "First project"
 ) -> tuple[User, Workspace]:
-    """The first person of an installation, with a workspace of their own and one project in it."""
+    """An owner with a workspace of their own and one project in it; the installation's first person is its staff."""
     user = user_create(email=email, password=password, name=name)
+    if not User.objects.filter(is_staff=True).exists():
+        user.is_staff = True
+        user.save(update_fields=["is_staff"])
     workspace = workspace_create(name=workspace_name, owner=user)
     project_create(workspace=workspace, name=project_name, actor=user)
     return user, workspace

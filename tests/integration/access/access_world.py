@@ -26,10 +26,13 @@ from software_key import new_credential
 from catalog.models import Checkpoint, ModelVersion
 from catalog.registry import merged_record, model_version_create
 from catalog.services import dataset_upload, reward_save
+from delivery.models import Message
+from delivery.services import message_enqueue
 from jobs.models import Job
 from trainers.storage import Storage
 from workspaces.invitations import invitation_create
 from workspaces.models import ApiToken, Membership, Project, Role, User, Workspace
+from workspaces.scopes import Scope
 from workspaces.services import member_add, project_create, workspace_create
 from workspaces.tokens import token_create
 from workspaces.vault import secret_set
@@ -105,6 +108,7 @@ PROGRAMS = (
     Caller("owner’s token of a viewer", role=Role.VIEWER),
     Caller("editor’s token", role=Role.EDITOR),
     Caller("admin’s token", role=Role.ADMIN),
+    *(Caller(f"owner’s token to {scope}", role=Role.OWNER, scopes=frozenset({Scope.READ, scope})) for scope in Scope),
     Caller("owner’s token", role=Role.OWNER),
 )
 
@@ -134,6 +138,8 @@ def build() -> World:
     offer = invitation_create(workspace=team, email=f"{MARKER}@example.org", role=Role.VIEWER, actor=people["owner"])
     secret = secret_set(workspace=team, name=MARKER, value=f"value of {MARKER}", actor=people["owner"])
     objects |= {"user_id": people["viewer"].pk, "invitation_id": offer.pk, "secret_id": secret.pk}
+    message_enqueue(key=MARKER, recipient=f"{MARKER}@example.org", subject=MARKER, text=MARKER)
+    objects["message_id"] = Message.objects.get(key=MARKER).pk
     objects["token_id"] = ApiToken.objects.get(user=people["owner"], name=f"{MARKER} kept").pk
     Membership.objects.filter(user=people["removed"]).delete()
     User.objects.filter(pk=people["deactivated"].pk).update(is_active=False)
@@ -159,6 +165,10 @@ def _keys(people: dict[str, User], team: Workspace, elsewhere: Workspace) -> dic
     keys["stranger’s token"] = key("stranger", elsewhere, label="own")
     keys["owner’s token of another workspace"] = key("both", elsewhere, label="own")
     keys["owner’s token of a viewer"] = key("owner", role=Role.VIEWER)
+    for scope in Scope:
+        keys[f"owner’s token to {scope}"] = token_create(
+            user=people["owner"], workspace=team, name=MARKER, role=Role.OWNER, scopes=[scope]
+        )[1]
     keys["revoked token"] = key("owner", label="revoked")
     keys["expired token"] = key("owner", label="expired")
     past = timezone.now() - timedelta(seconds=1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from access_table import ADMIN, EDITOR, MINE, OWNER, PUBLIC, SIGNED_IN, VIEWER, at
+from access_table import ADMIN, EDITOR, MINE, OWNER, PUBLIC, SIGNED_IN, STAFF, VIEWER, at
 
 WORKSPACE = "workspaces/<uuid:workspace_id>"
 MEMBER = f"{WORKSPACE}/members/<uuid:user_id>"
@@ -14,6 +14,8 @@ REWARD = {"name": "New reward", "components-TOTAL_FORMS": "0", "count": "0"}
 
 PORTAL = (
     at("", get=SIGNED_IN),
+    at("staff/mails/", get=STAFF),
+    at("staff/mails/<uuid:message_id>/", get=STAFF),
     at(f"{PROJECT}/", get=VIEWER),
     at(f"{PROJECT}/models/<uuid:model_id>/", get=VIEWER),
     at(f"{MODEL}/merged/", get=VIEWER, quiet=True),

@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Iterator
 from typing import Any
+from uuid import uuid4
 
 import factories
 import pytest
@@ -45,9 +46,11 @@ NAMES = (
 # What a GET answers to: nobody, a stranger, a viewer, an editor. P: a page of the project or the team; E: only for
 # editors; A: only for admins or owners.
 P, E, MINE, POST = (302, 404, 200, 200), (302, 404, 403, 200), (302, 200, 200, 200), (302, 405, 405, 405)
-A = (302, 404, 403, 403)
+A, STAFF = (302, 404, 403, 403), (302, 404, 404, 404)
 EXPECTED: dict[str, tuple[int, int, int, int]] = {
     "home": (302, 302, 302, 302),
+    "mails": STAFF,
+    "mail": STAFF,
     "settings": MINE,
     "tokens": MINE,
     "theme": POST,
@@ -173,6 +176,7 @@ def furnish(project: Project, alice: Any, name: str, settings: Any) -> dict[str,
         "invitation_id": invitation.pk,
         "secret_id": secret.pk,
         "key": "wrong",
+        "message_id": uuid4(),
         "number": 1,
     }
 
