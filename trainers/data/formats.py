@@ -73,7 +73,8 @@ def detect_format(source: Source, name: str) -> str:
         alone = not rest.strip() and suffix not in _JSONL_NAMES
         return "json" if alone and _holds_rows(value, several=suffix == ".json") else "jsonl"
     goes_on = first.rstrip()[-1:] in (b"{", b"[", b",", b":")
-    return "jsonl" if not goes_on or rest.lstrip()[:1] == b"{" else "json"
+    following = rest.lstrip().partition(b"\n")[0]
+    return "jsonl" if not goes_on or isinstance(_loads(following), dict) else "json"
 
 
 def _exactly(file: BinaryIO, size: int) -> bytes:

@@ -66,7 +66,7 @@ def parsed(line: int, content: bytes) -> Record:
     if isinstance(text, RowFault):
         return Record(line, None, text)
     try:
-        value = json.loads(text, object_pairs_hook=_without_doubles)
+        value = _DECODER.decode(text)
     except json.JSONDecodeError as error:
         message = f"It is not valid JSON: {json_fault(error)} at character {error.colno}."
         return Record(line, None, RowFault("broken_json", message, "Write one complete JSON object per line."))
@@ -107,6 +107,9 @@ def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         raise DoubledName(doubled_name(pairs) or "")
     return found
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_without_doubles)
 
 
 def as_record(line: int, value: Any) -> Record:

@@ -120,7 +120,7 @@ def test_gzip_that_is_damaged_cut_off_or_packed_twice_is_named(monkeypatch: pyte
     whole = gzip.compress("\n".join(json.dumps({"question": str(random.random())}) for _ in range(20_000)).encode())
     assert "cut off" in whole_fault(whole[:-20])
     damaged = bytearray(whole)
-    damaged[len(whole) // 2 :] = bytes(len(whole) - len(whole) // 2)
+    damaged[-8] ^= 1  # its checksum
     assert "damaged" in whole_fault(bytes(damaged))
     assert "twice" in whole_fault(gzip.compress(whole))
     assert "Parquet" in whole_fault(gzip.compress(parquet(pa.table({"a": ["b"]}))))
@@ -211,3 +211,11 @@ def test_prompts_that_two_files_share_are_found_however_they_are_written() -> No
     ]
     nothing = overlap(DataFile(io.BytesIO(b"%PDF"), "x"), DataFile(io.BytesIO(held_out), "e.csv"))
     assert (nothing.rows, nothing.shared) == (0, 0)
+
+
+def test_rows_on_lines_of_their_own_inside_an_object_are_json() -> None:
+    content = b'{"data": [\n{"question": "a"},\n{"question": "b"}\n]}\n'
+    for name in ("d.json", "d.txt"):
+        assert read(content, name) == [(2, {"question": "a"}), (3, {"question": "b"})]
+    broken_first = b'{"question": [\n{"question": "b"}\n{"question": "c"}\n'
+    assert read(broken_first, "d.jsonl") == [(1, "broken_json"), (2, {"question": "b"}), (3, {"question": "c"})]
