@@ -4,6 +4,7 @@
 #   make setup PIP_ARGS="..."            options for pip: a mirror, or the index with torch's CPU builds
 #   make test PYTEST_ARGS="-k sums"      options for pytest
 #   make test WORKERS=1                  tests in one process (default: two, each with services of its own)
+#   make bench BENCH_ARGS="--rounds 5"   others at the same work, in turns (docs/benchmarks.md)
 #   make test BROWSER=no                 without the tests that need Chromium
 
 PYTHON ?= python3.11
@@ -19,7 +20,7 @@ PYTEST = $(PY) -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 SUITE := not full and not prove
 WITHOUT_BROWSER := $(if $(filter no,$(BROWSER)), and not browser)
 
-.PHONY: setup up demo test test-full prove lint fmt schema browser clean
+.PHONY: setup up demo test test-full prove bench lint fmt schema browser clean
 .DEFAULT_GOAL := up
 
 setup: $(DEV)
@@ -59,6 +60,16 @@ test-full: $(DEV) browser lint
 prove: $(DEV) browser
 	@mkdir -p docs/proofs
 	$(PY) -m pytest -m prove --timeout 0 $(PYTEST_ARGS)
+
+# Others at the same work. They sit in an environment of their own, on top of the product's packages.
+.venv-peers/.installed: $(DEV) tests/benchmarks/peers.txt
+	$(PYTHON) -m venv .venv-peers
+	$(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > .venv-peers/lib/python3.11/site-packages/product.pth
+	.venv-peers/bin/python -m pip install --no-input --disable-pip-version-check $(PIP_ARGS) -c requirements.lock -r tests/benchmarks/peers.txt
+	@touch $@
+
+bench: .venv-peers/.installed
+	$(PY) -m tests.benchmarks.side_by_side --json benchmarks $(BENCH_ARGS)
 
 lint: $(DEV)
 	$(VENV)/bin/ruff check .
