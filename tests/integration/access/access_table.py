@@ -10,7 +10,7 @@ The first word is the address as Django's resolver has it. Each method that is p
 every method that is not named must be refused. An argument of the address, such as ``thing_id``, is taken from
 ``World.objects`` (``access_world.py``): make one there when the name is new, with ``MARKER`` in each of its texts.
 ``form`` and ``json`` are what unsafe methods send, ``query`` follows the ``?``; ``{project_id}`` and the like are
-filled in.
+filled in. What an admin's token does takes the scope ``manage``, other changes take ``scope`` (``write`` unless said).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from enum import Enum
 from typing import Any
 
 from workspaces.models import Role
+from workspaces.scopes import Scope
 
 UNSAFE = ("POST", "PUT", "PATCH", "DELETE")
 METHODS = ("GET", *UNSAFE)
@@ -64,6 +65,8 @@ class Entry:
     args: dict[str, Any] = field(default_factory=dict)
     # The address acts in the caller's own workspace, whoever they are.
     home: bool = False
+    # The scope that unsafe methods take of a token, where it is not ``write``.
+    scope: Scope = Scope.WRITE
     # Even to a member its answer shows no text of the team.
     quiet: bool = False
 
@@ -101,12 +104,27 @@ class Caller:
     staff: bool = False
     # The role where they are at home, for addresses that act there.
     home_role: Role | None = None
+    # What their token may be used for; None: all that the role allows.
+    scopes: frozenset[Scope] | None = None
     # They are the person to whom the objects of one person belong.
     owns: bool = False
 
 
-def verdict(need: Need, caller: Caller, entry: Entry) -> Verdict:
+def verdict(entry: Entry, method: str, caller: Caller) -> Verdict:
     """The answer that this caller must get."""
+    found = _by_role(entry, entry.needs[method], caller)
+    if found is Verdict.ALLOWED and caller.scopes is not None and _scope(entry, method) not in caller.scopes:
+        return Verdict.FORBIDDEN
+    return found
+
+
+def _scope(entry: Entry, method: str) -> Scope:
+    if entry.needs[method] in (Need.ADMIN, Need.OWNER):
+        return Scope.MANAGE
+    return entry.scope if method in UNSAFE else Scope.READ
+
+
+def _by_role(entry: Entry, need: Need, caller: Caller) -> Verdict:
     if need is Need.PUBLIC:
         return Verdict.PUBLIC
     if not caller.known:

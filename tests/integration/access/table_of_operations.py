@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from access_table import ADMIN, EDITOR, PUBLIC, TOKEN, VIEWER, at
 
+from workspaces.scopes import Scope
+
 V1 = "api/v1"
 VERSION = f"{V1}/model-versions/<uuid:version_id>"
 OURS = "project={project_id}"
@@ -24,11 +26,12 @@ OPERATIONS = (
         f"{V1}/jobs",
         get=TOKEN,
         post=EDITOR,
+        scope=Scope.TRAIN,
         query=OURS,
         json={"project": "{project_id}", "spec": {}, "idempotency_key": "new", "reward": "reward:{reward_id}@1"},
     ),
     at(f"{V1}/jobs/<uuid:job_id>", get=VIEWER),
-    at(f"{V1}/jobs/<uuid:job_id>/cancel", post=EDITOR, json={}),
+    at(f"{V1}/jobs/<uuid:job_id>/cancel", post=EDITOR, scope=Scope.TRAIN, json={}),
     at(f"{V1}/jobs/<uuid:job_id>/metrics", get=VIEWER),
     at(f"{V1}/jobs/<uuid:job_id>/logs", get=VIEWER),
     at(f"{V1}/jobs/<uuid:job_id>/report", get=VIEWER),
@@ -44,7 +47,7 @@ OPERATIONS = (
     at(f"{V1}/invitations", get=ADMIN, post=ADMIN, json={"email": "new@example.org"}, home=True),
     at(f"{V1}/invitations/<uuid:invitation_id>", delete=ADMIN),
     at(f"{V1}/invitations/<uuid:invitation_id>/resend", post=ADMIN),
-    at(f"{V1}/tokens", get=ADMIN, post=ADMIN, json={"name": "new"}, home=True),
+    at(f"{V1}/tokens", get=ADMIN, post=ADMIN, json={"name": "new", "scopes": ["manage"]}, home=True),
     at(f"{V1}/tokens/<uuid:token_id>", delete=ADMIN),
     at(f"{V1}/audit", get=ADMIN, home=True),
 )

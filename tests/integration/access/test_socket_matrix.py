@@ -76,7 +76,7 @@ async def test_only_those_who_may_look_are_let_in(world: World):
         said = await socket.open()
         await socket.leave()
         let_in = said["type"] == "websocket.send"
-        if let_in != (verdict(entry.needs["GET"], caller, entry) is Verdict.ALLOWED):
+        if let_in != (verdict(entry, "GET", caller) is Verdict.ALLOWED):
             wrong.append(f"{entry.route} answers {caller.name} with {said}")
         if not let_in and (said.get("code") != NOT_FOUND or MARKER in str(said)):
             wrong.append(f"{entry.route} turns {caller.name} away with {said}")
