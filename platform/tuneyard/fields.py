@@ -11,8 +11,18 @@ from typing import Any
 
 from tuneyard.errors import TaskError
 
-LOSSES = ("cross_entropy", "importance_sampling", "ppo", "cispo", "dro", "gspo")
-RECIPES = ("sft", "grpo")
+# The losses of each recipe, its own first; none is read by ``evaluate``.
+RECIPES: dict[str, tuple[str, ...]] = {
+    "sft": ("cross_entropy",),
+    "grpo": ("ppo", "importance_sampling", "cispo", "dro", "gspo", "custom"),
+    "dpo": ("dpo", "ipo", "kto"),
+    "ppo_critic": ("ppo", "importance_sampling", "cispo", "custom"),
+    "best_of_n": ("cross_entropy",),
+    "distill": ("importance_sampling", "ppo", "cispo"),
+    "evaluate": (),
+}
+LOSSES = tuple(dict.fromkeys(loss for losses in RECIPES.values() for loss in losses))
+NEEDS_REWARD = ("grpo", "ppo_critic", "best_of_n", "evaluate")
 
 _SAMPLING = {
     "max_new_tokens": "sampling.max_new_tokens",
@@ -34,7 +44,11 @@ ENV_CONFIG = {
     "limit": "data.limit",
     "max_bad_rows": "data.max_bad_rows",
     "shuffle": "data.shuffle",
+    "chosen_column": "data.columns.chosen",
+    "rejected_column": "data.columns.rejected",
+    "text_column": "data.columns.text",
     "kind": "environment.kind",
+    "max_turns": "environment.max_turns",
     "max_prompt_tokens": "hyperparameters.max_prompt_tokens",
     **_SAMPLING,
 }
@@ -56,7 +70,24 @@ HYPERPARAMS = {
     "max_grad_norm": "hyperparameters.grad_clip_norm",
     "max_prompt_tokens": "hyperparameters.max_prompt_tokens",
     "advantage": "hyperparameters.advantage",
+    "normalization": "hyperparameters.normalization",
     "updates_per_batch": "hyperparameters.updates_per_batch",
+    "minibatches": "hyperparameters.minibatches",
+    "dynamic_rounds": "sampling.dynamic_rounds",
+    "overlong_tokens": "sampling.overlong_tokens",
+    "overlong_penalty": "sampling.overlong_penalty",
+    "mask_truncated": "sampling.mask_truncated",
+    "one_step_off_policy": "sampling.one_step_off_policy",
+    "importance_cap": "loss.importance_cap",
+    "teacher": "distillation.teacher",
+    "teacher_adapter": "distillation.teacher_adapter",
+    "keep": "selection.keep",
+    "minimum_reward": "selection.minimum_reward",
+    "critic_learning_rate": "critic.learning_rate",
+    "gae_lambda": "critic.gae_lambda",
+    "discount": "critic.discount",
+    "value_clip": "critic.value_clip",
+    "critic_warmup_steps": "critic.warmup_steps",
     "clip_low": "loss.clip_low",
     "clip_high": "loss.clip_high",
     "beta": "loss.beta",
@@ -95,10 +126,15 @@ CHECKPOINTING = {
     "keep": "checkpointing.keep",
 }
 
-LOSS = {key: f"loss.{key}" for key in ("name", "clip_low", "clip_high", "beta", "kl_coefficient")}
+_LOSS_DIALS = (
+    *("name", "clip_low", "clip_high", "beta", "kl_coefficient", "kl_in", "importance_cap", "label_smoothing"),
+    "expression",
+)
+LOSS = {key: f"loss.{key}" for key in _LOSS_DIALS}
 
 MODEL = {
     "base": "model.base",
+    "start_from": "model.start_from",
     "dtype": "model.dtype",
     "adapter": "model.adapter",
     "lora_rank": "model.adapter.rank",

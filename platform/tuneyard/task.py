@@ -16,6 +16,8 @@ from tuneyard.rewards import REGISTERED, reward_spec
 
 SPEC_VERSION = 1
 DATASET = "dataset:"
+OWN_TASKS = "environment"
+SINGLE_TURN = "single_turn"
 HELD_OUT_PROMPTS = 64
 
 
@@ -24,9 +26,10 @@ class RLTask:
     """One training task.
 
     ``env_config`` names the data (``dataset_path``: a local file, uploaded when the task is submitted, or a registered
-    ``dataset:<id>@<version>``) and how an episode runs. ``loss_fn="cross_entropy"`` imitates the answers of the data
-    (recipe ``sft``); any other loss learns from ``reward`` (recipe ``grpo``). Without a loss, a task with a reward
-    uses ``ppo`` and one without uses ``cross_entropy``.
+    ``dataset:<id>@<version>``) and how an episode runs; an environment (``kind``) makes its own tasks where no data is
+    named. ``loss_fn="cross_entropy"`` imitates the answers of the data (recipe ``sft``); ``dpo``, ``ipo`` and ``kto``
+    learn from pairs (recipe ``dpo``); any other loss learns from ``reward`` (recipe ``grpo``). Without a loss, a task
+    with a reward uses ``ppo`` and one without uses ``cross_entropy``. ``recipe`` chooses another one.
 
     ``reward`` is a name (``"numeric"``, ``"exact"``), a component (``{"kind": "length", "maximum": 200}``), a list of
     them, a Python function of any of ``prompt, completion, answer, row``, or a registered ``reward:<id>@<version>``.
@@ -85,6 +88,9 @@ class RLTask:
             env if isinstance(env, Mapping) else {"dataset_path": fspath(env)},
             fields.ENV_CONFIG,
         )
+        kind = spec.get("environment", {}).get("kind", SINGLE_TURN)
+        if kind != SINGLE_TURN and "source" not in spec.get("data", {}):
+            fields.put(spec, "data.source", OWN_TASKS, "env_config.kind")
         source = spec.get("data", {}).get("source")
         if not isinstance(source, str) or not source.strip():
             raise TaskError(
@@ -107,32 +113,42 @@ class RLTask:
         return spec
 
     def _put_loss(self, spec: dict[str, Any]) -> None:
+        recipe = self.recipe
+        if recipe is not None and recipe not in fields.RECIPES:
+            raise fields.unknown("recipe", recipe, fields.RECIPES)
+        loss = self._chosen_loss(spec)
+        plays = spec.get("environment", {}).get("kind", SINGLE_TURN) != SINGLE_TURN
+        if loss is None and recipe is None:
+            loss = "cross_entropy" if self.reward is None and not plays else "ppo"
+        if loss is not None:
+            recipe = recipe or _recipe_of(loss)
+        assert recipe is not None
+        own = fields.RECIPES[recipe]
+        loss = loss or next(iter(own), None)
+        if loss is not None and loss not in own:
+            words = f"{recipe} means {' or '.join(own)}" if own else f"{recipe} reads no loss"
+            raise TaskError("loss_fn", f"{loss} does not belong to the recipe {recipe}: {words}")
+        if loss is not None:
+            fields.put(spec, "loss.name", loss, "loss_fn")
+        spec["recipe"] = recipe
+        if self.reward is not None and self.registered_reward is None:
+            spec["reward"] = reward_spec(self.reward)
+        elif self.reward is None and recipe in fields.NEEDS_REWARD and not plays:
+            raise TaskError(
+                "reward", f"{loss or recipe} learns from a reward; pass one, such as reward='numeric' or a function"
+            )
+
+    def _chosen_loss(self, spec: dict[str, Any]) -> str | None:
         if isinstance(self.loss_fn, Mapping):
             fields.merge(spec, "loss_fn", self.loss_fn, fields.LOSS)
             if "name" not in spec["loss"]:
                 raise TaskError("loss_fn", "needs a 'name'")
             loss = spec["loss"]["name"]
         else:
-            loss = self.loss_fn or (self._loss_of_recipe() if self.recipe else None)
-            loss = loss or ("cross_entropy" if self.reward is None else "ppo")
-        if loss not in fields.LOSSES:
+            loss = self.loss_fn
+        if loss is not None and loss not in fields.LOSSES:
             raise fields.unknown("loss_fn", loss, fields.LOSSES)
-        fields.put(spec, "loss.name", loss, "loss_fn")
-        recipe = self.recipe or ("sft" if loss == "cross_entropy" else "grpo")
-        if recipe not in fields.RECIPES:
-            raise fields.unknown("recipe", recipe, fields.RECIPES)
-        if (recipe == "sft") != (loss == "cross_entropy"):
-            raise TaskError(
-                "loss_fn", f"{loss} does not belong to the recipe {recipe}: sft means cross_entropy, grpo another loss"
-            )
-        spec["recipe"] = recipe
-        if self.reward is not None and self.registered_reward is None:
-            spec["reward"] = reward_spec(self.reward)
-        elif self.reward is None and recipe == "grpo":
-            raise TaskError("reward", f"{loss} learns from a reward; pass one, such as reward='numeric' or a function")
-
-    def _loss_of_recipe(self) -> str:
-        return "cross_entropy" if self.recipe == "sft" else "ppo"
+        return loss
 
     def _put_model(self, spec: dict[str, Any]) -> None:
         if self.model is not None:
@@ -180,6 +196,11 @@ class RLTask:
         source = str(spec["data"]["source"])
         what = "dataset" if source.startswith(DATASET) else Path(source).stem
         return f"{what or 'training'} {spec['recipe']}"[:200]
+
+
+def _recipe_of(loss: str) -> str:
+    """The recipe that a loss alone means: the first that it belongs to."""
+    return next(recipe for recipe, losses in fields.RECIPES.items() if loss in losses)
 
 
 def steps_of_epochs(spec: Mapping[str, Any], epochs: float, rows: int) -> int:

@@ -127,7 +127,7 @@ def test_array_scalars_paths_and_decimals_become_plain_json(tmp_path):
         ({"loss_fn": "cross_entropi"}, "loss_fn.cross_entropi", "did you mean 'cross_entropy'?"),
         ({"loss_fn": "ppo"}, "reward", "pass one"),
         ({"loss_fn": "ppo", "recipe": "sft", "reward": "exact"}, "loss_fn", "does not belong"),
-        ({"recipe": "dpo"}, "recipe.dpo", "Known are: sft, grpo"),
+        ({"recipe": "magic"}, "recipe.magic", "Known are: sft, grpo"),
         ({"reward": "numeri"}, "reward.numeri", "did you mean 'numeric'?"),
         ({"reward": "length"}, "reward", "needs a maximum"),
         ({"reward": []}, "reward", "at least one"),
@@ -266,3 +266,39 @@ def test_every_dial_of_the_task_leads_to_a_field_the_server_knows():
         for part in path.split("."):
             assert part in value, path
             value = value[part]
+
+
+def test_losses_and_recipes_are_those_of_the_server():
+    from trainers.spec import RECIPES
+    from tuneyard import fields
+
+    assert {name: recipe.losses for name, recipe in RECIPES.items()} == fields.RECIPES
+    assert {name for name, recipe in RECIPES.items() if recipe.reward == "needed"} == set(fields.NEEDS_REWARD)
+
+
+@pytest.mark.parametrize(
+    ("given", "recipe", "loss"),
+    [
+        ({"loss_fn": "ipo"}, "dpo", "ipo"),
+        ({"recipe": "dpo"}, "dpo", "dpo"),
+        ({"recipe": "best_of_n", "reward": "numeric"}, "best_of_n", "cross_entropy"),
+        ({"recipe": "ppo_critic", "reward": "numeric"}, "ppo_critic", "ppo"),
+        ({"recipe": "distill", "hyperparams": {"teacher": "smollm2"}}, "distill", "importance_sampling"),
+        ({"loss_fn": {"name": "custom", "expression": "-ratio * advantages"}, "reward": "numeric"}, "grpo", "custom"),
+    ],
+)
+def test_every_recipe_can_be_chosen(given, recipe, loss):
+    spec = RLTask({"dataset_path": REGISTERED}, **given).to_spec()
+    assert (spec["recipe"], spec["loss"]["name"]) == (recipe, loss)
+    assert parse_spec(spec).loss.name == loss
+
+
+def test_a_task_may_only_measure():
+    spec = RLTask({"dataset_path": REGISTERED}, recipe="evaluate", reward="numeric").to_spec()
+    assert "loss" not in spec and parse_spec(spec).recipe == "evaluate"
+
+
+def test_an_environment_needs_neither_data_nor_a_reward():
+    spec = RLTask({"kind": "countdown", "max_turns": 3}).to_spec()
+    assert spec["data"] == {"source": "environment"} and spec["recipe"] == "grpo"
+    assert parse_spec(spec).environment.max_turns == 3

@@ -1,0 +1,216 @@
+"""Example tasks, one or more for each recipe: what the job form offers to begin with.
+
+``spec`` is a task without its data (``data.source``), which the person chooses, except where an environment makes it.
+A preset is data: nothing here is special to the recipes.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+from trainers.spec import ENVIRONMENT_SOURCE, TaskSpec, parse_spec
+
+_SHORT = {"group_size": 8, "max_new_tokens": 32}
+_REWARD = {"components": [{"kind": "numeric", "which": "last"}]}
+
+
+@dataclass(frozen=True)
+class Preset:
+    """``key`` names it in addresses; ``needs`` says in a phrase what the dataset must hold."""
+
+    key: str
+    title: str
+    description: str
+    needs: str
+    spec: dict[str, Any]
+
+    def task(self, source: str = "dataset:00000000-0000-0000-0000-000000000000@1") -> TaskSpec:
+        """The task on a dataset."""
+        spec = copy.deepcopy(self.spec)
+        spec.setdefault("data", {}).setdefault("source", source)
+        return parse_spec(spec)
+
+
+PRESETS: tuple[Preset, ...] = (
+    Preset(
+        "grpo-answers",
+        "Right answers by trial",
+        "GRPO with short answers and a reward that compares a number: the quickest way to see a model improve.",
+        "prompts with numeric answers",
+        {
+            "recipe": "grpo",
+            "reward": _REWARD,
+            "sampling": _SHORT,
+            "hyperparameters": {"steps": 24, "batch_size": 8, "learning_rate": 5e-4},
+            "evaluation": {"every_steps": 6, "samples_per_prompt": 4},
+        },
+    ),
+    Preset(
+        "dapo",
+        "Long reasoning (DAPO)",
+        "Clip-higher, only mixed groups, token-level average and a soft penalty near the limit, as in DAPO.",
+        "hard prompts with numeric answers",
+        {
+            "recipe": "grpo",
+            "reward": _REWARD,
+            "loss": {"name": "ppo", "clip_low": 0.8, "clip_high": 1.28},
+            "sampling": {
+                "group_size": 16,
+                "max_new_tokens": 512,
+                "dynamic_rounds": 3,
+                "overlong_tokens": 128,
+                "overlong_penalty": 1.0,
+            },
+            "hyperparameters": {"steps": 200, "batch_size": 16, "learning_rate": 2e-4, "minibatches": 2},
+        },
+    ),
+    Preset(
+        "dr-grpo",
+        "Unbiased averages (Dr. GRPO)",
+        "No division by the group's deviation and none by length, which favor easy prompts and long wrong answers.",
+        "prompts with numeric answers",
+        {
+            "recipe": "grpo",
+            "reward": _REWARD,
+            "sampling": {"group_size": 8, "max_new_tokens": 256},
+            "hyperparameters": {
+                "steps": 100,
+                "batch_size": 8,
+                "learning_rate": 2e-4,
+                "advantage": "mean",
+                "normalization": "constant",
+            },
+        },
+    ),
+    Preset(
+        "gspo",
+        "One ratio per answer (GSPO)",
+        "Sequence-level ratios with a narrow clip, several updates per batch.",
+        "prompts with numeric answers",
+        {
+            "recipe": "grpo",
+            "reward": _REWARD,
+            "loss": {"name": "gspo", "clip_low": 0.9997, "clip_high": 1.0004},
+            "sampling": {"group_size": 8, "max_new_tokens": 256},
+            "hyperparameters": {
+                "steps": 100,
+                "batch_size": 16,
+                "learning_rate": 2e-4,
+                "normalization": "sequence",
+                "minibatches": 4,
+            },
+        },
+    ),
+    Preset(
+        "sft",
+        "Imitate answers",
+        "Supervised fine-tuning, three per cent warm-up and a cosine: the usual first stage.",
+        "prompts with answers, or chats",
+        {
+            "recipe": "sft",
+            "hyperparameters": {
+                "steps": 100,
+                "batch_size": 16,
+                "learning_rate": 2e-4,
+                "warmup_steps": 3,
+                "schedule": "cosine",
+            },
+        },
+    ),
+    Preset(
+        "dpo",
+        "Prefer the better of two answers",
+        "DPO with its usual strength 0.1 and a low learning rate, warm-up and a linear decay.",
+        "prompts with a chosen and a rejected answer",
+        {
+            "recipe": "dpo",
+            "loss": {"name": "dpo", "beta": 0.1},
+            "hyperparameters": {
+                "steps": 100,
+                "batch_size": 16,
+                "learning_rate": 2e-5,
+                "warmup_steps": 10,
+                "schedule": "linear",
+            },
+        },
+    ),
+    Preset(
+        "ppo-critic",
+        "PPO with a value network",
+        "A critic foresees the reward token by token; for long answers where one reward at the end says little.",
+        "prompts with numeric answers",
+        {
+            "recipe": "ppo_critic",
+            "reward": _REWARD,
+            "sampling": {"group_size": 4, "max_new_tokens": 128},
+            "critic": {"learning_rate": 1e-3, "gae_lambda": 0.95, "warmup_steps": 5},
+            "hyperparameters": {"steps": 100, "batch_size": 16, "learning_rate": 2e-4, "updates_per_batch": 2},
+        },
+    ),
+    Preset(
+        "best-of-n",
+        "Imitate its own best answers",
+        "Expert iteration: of sixteen answers the best two are imitated. Robust, and needs no clipping.",
+        "prompts with numeric answers",
+        {
+            "recipe": "best_of_n",
+            "reward": _REWARD,
+            "sampling": {"group_size": 16, "max_new_tokens": 64},
+            "selection": {"keep": 2},
+            "hyperparameters": {"steps": 40, "batch_size": 8, "learning_rate": 2e-4},
+        },
+    ),
+    Preset(
+        "distill",
+        "Learn from a teacher",
+        "On-policy distillation: the teacher judges every token that the student writes. Choose the teacher below.",
+        "prompts; answers are not read",
+        {
+            "recipe": "distill",
+            "distillation": {"teacher": "smollm2-135m-instruct"},
+            "sampling": {"group_size": 4, "max_new_tokens": 128},
+            "hyperparameters": {"steps": 100, "batch_size": 16, "learning_rate": 2e-4},
+        },
+    ),
+    Preset(
+        "evaluate",
+        "Only measure",
+        "Answers the held-out prompts eight times each and greedily, and says how often they are right.",
+        "prompts with numeric answers",
+        {
+            "recipe": "evaluate",
+            "reward": _REWARD,
+            "sampling": {"max_new_tokens": 256},
+            "evaluation": {"prompts": 200, "samples_per_prompt": 8},
+        },
+    ),
+    Preset(
+        "countdown",
+        "Countdown: arithmetic in several turns",
+        "The environment gives numbers and a target, and says what a wrong try makes. It brings its own tasks.",
+        "nothing: the environment makes its tasks",
+        {
+            "recipe": "grpo",
+            "data": {"source": ENVIRONMENT_SOURCE},
+            "environment": {"kind": "countdown", "max_turns": 3},
+            "sampling": {"group_size": 8, "max_new_tokens": 48},
+            "hyperparameters": {"steps": 60, "batch_size": 8, "learning_rate": 3e-4},
+        },
+    ),
+    Preset(
+        "guess",
+        "Guess a number in several turns",
+        "The environment says higher or lower; finding it sooner earns more.",
+        "nothing: the environment makes its tasks",
+        {
+            "recipe": "grpo",
+            "data": {"source": ENVIRONMENT_SOURCE},
+            "environment": {"kind": "guess"},
+            "sampling": {"group_size": 8, "max_new_tokens": 8},
+            "hyperparameters": {"steps": 40, "batch_size": 8, "learning_rate": 3e-4},
+        },
+    ),
+)
+BY_KEY = {preset.key: preset for preset in PRESETS}
