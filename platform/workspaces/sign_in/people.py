@@ -6,9 +6,11 @@ import logging
 from typing import Any
 
 from allauth.account.models import EmailAddress
+from allauth.mfa.models import Authenticator
 from django.conf import settings
 from django.db import IntegrityError, transaction
 
+from delivery.sealing import Unreadable, reseal
 from workspaces.models import Membership, Role, User, Workspace
 from workspaces.services import audit, member_add
 
@@ -50,6 +52,28 @@ def person_from_sso(*, user: User, provider: str) -> None:
         return
     if not Membership.objects.filter(workspace=team, user=user).exists():
         member_add(workspace=team, user=user, role=Role[sso.role.upper()], actor=user)
+
+
+SEALED = {Authenticator.Type.TOTP: "secret", Authenticator.Type.RECOVERY_CODES: "seed"}
+
+
+def factors_reseal() -> tuple[int, int]:
+    """Bring the keys of all authenticators to the newest SECRET_KEY; how many were, and how many no known key opens."""
+    done = lost = 0
+    for pk in list(Authenticator.objects.filter(type__in=SEALED).values_list("pk", flat=True)):
+        with transaction.atomic():
+            row = Authenticator.objects.select_for_update().filter(pk=pk).first()
+            if row is None:
+                continue
+            field = SEALED[Authenticator.Type(row.type)]
+            try:
+                row.data[field] = reseal(row.data[field])
+            except Unreadable:
+                lost += 1
+                continue
+            row.save(update_fields=["data"])
+            done += 1
+    return done, lost
 
 
 def note(user: User, action: str, **detail: Any) -> None:

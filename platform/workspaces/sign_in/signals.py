@@ -20,6 +20,9 @@ def person_made(instance: User, created: bool, raw: bool, **kwargs: Any) -> None
     """Whoever signs up gets the address noted, unproven, by the steps that follow; others are known to their maker."""
     if created and not raw and not getattr(instance, "address_follows", False):
         people.address_ensure(user=instance)
+    if not created and not instance.is_active:
+        # Their pages end at the next request by themselves; what is open ends now.
+        access_changed([instance.pk])
 
 
 @receiver(user_logged_in)

@@ -17,6 +17,7 @@ from software_key import new_credential
 from delivery.sealing import unseal
 from workspaces import limits
 from workspaces.models import AuditEvent
+from workspaces.sign_in.people import factors_reseal
 
 pytestmark = pytest.mark.django_db
 PASSWORD = "four words in a row"
@@ -76,6 +77,15 @@ def test_keys_of_authenticators_are_sealed_in_the_database(alice: Any, secret: s
     row = Authenticator.objects.get(user=alice)
     assert secret not in json.dumps(row.data)
     assert unseal(row.data["secret"]) == secret
+
+
+def test_a_new_secret_key_takes_the_authenticators_along(client: Client, alice: Any, secret: str, settings: Any):
+    settings.SECRET_KEY_FALLBACKS, settings.SECRET_KEY = [settings.SECRET_KEY], "a new key of this installation"
+    assert factors_reseal() == (1, 0)
+    settings.SECRET_KEY_FALLBACKS = []
+    sign_in(client, alice)
+    client.post(reverse("mfa_authenticate"), {"code": code_of(secret)})
+    assert signed_in(client)
 
 
 def test_the_password_alone_lets_nobody_in(client: Client, alice: Any, secret: str):

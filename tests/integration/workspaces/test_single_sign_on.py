@@ -141,6 +141,18 @@ def test_an_unverified_address_takes_nobodys_account(client: Client, provider: P
     assert signed_in(client) is None
 
 
+def test_whoever_took_an_address_before_its_owner_came_loses_it(client: Client, provider: Provider, settings: Any):
+    settings.SIGN_UP = SignUp(open=True)
+    password = "the words of a thief"
+    taken = {"email": FRIDA["email"], "name": "Thief", "password1": password}
+    Client().post(reverse("account_signup"), taken)
+    go(client)
+    assert User.objects.filter(email__iexact=FRIDA["email"]).count() == 1
+    thief = Client()
+    thief.post(reverse("sign-in"), {"email": FRIDA["email"], "password": password})
+    assert signed_in(thief) is None
+
+
 def test_only_addresses_of_the_named_domains_are_let_in(client: Client, provider: Provider, settings: Any):
     use(settings, provider, domains=("example.net",))
     assert "cannot sign in here" in refused(client)
