@@ -38,7 +38,8 @@ def dataset_label(version: DatasetVersion) -> str:
 
 def report_summary(version: DatasetVersion) -> ReportSummary:
     errors = [row for row in version.report.get("problems", []) if row["severity"] == "error"]
-    problems = [f"Line {row['line']:,}: {row['message']}" if row["line"] else row["message"] for row in errors]
+    place = "Row" if version.report.get("format") == "parquet" else "Line"
+    problems = [f"{place} {row['line']:,}: {row['message']}" if row["line"] else row["message"] for row in errors]
     return ReportSummary(version.rows, version.usable_rows, problems[:PROBLEMS], version.report.get("notes", []))
 
 
@@ -85,5 +86,11 @@ def data_errors(version: DatasetVersion, value: Callable[[str], Any]) -> Iterato
             f"{bad:,} of {version.rows:,} rows cannot be used. Write {bad} here to leave them out, "
             "or correct the file and upload it again.",
         )
-    if value("recipe") == "sft" and not version.report.get("with_answer"):
+    report, recipe = version.report, value("recipe")
+    texts = report.get("texts", 0)
+    if recipe == "sft" and not (report.get("with_answer") or texts):
         yield "data.source", "No row of this dataset has an answer to imitate; choose another, or learn from a reward."
+    if recipe == "dpo" and not report.get("pairs"):
+        yield "data.source", "No row of this dataset has a chosen and a rejected answer; dpo learns from such pairs."
+    if recipe not in ("sft", "dpo") and texts and texts == version.usable_rows:
+        yield "data.source", "This dataset is plain text without questions; it can only be imitated (sft)."

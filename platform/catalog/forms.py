@@ -14,7 +14,8 @@ from catalog.naming import LONGEST
 from trainers.spec import Columns
 from workspaces import formats
 
-ENDINGS = ".jsonl,.ndjson,.json,.csv,.tsv,.txt"
+ENDINGS = ".jsonl,.ndjson,.json,.csv,.tsv,.parquet,.txt,.md,.gz"
+PARTS = ("prompt", "answer", "messages", "system", "chosen", "rejected", "text")
 
 
 class UploadForm(forms.Form):
@@ -39,6 +40,27 @@ class UploadForm(forms.Form):
         max_length=200,
         help_text=gettext_lazy("The reference answer."),
     )
+    messages = forms.CharField(
+        label=gettext_lazy("Messages column"), required=False, max_length=200, help_text=gettext_lazy("A whole chat.")
+    )
+    system = forms.CharField(
+        label=gettext_lazy("System column"), required=False, max_length=200, help_text=gettext_lazy("System prompts.")
+    )
+    chosen = forms.CharField(
+        label=gettext_lazy("Chosen column"),
+        required=False,
+        max_length=200,
+        help_text=gettext_lazy("Of a pair, the better answer."),
+    )
+    rejected = forms.CharField(
+        label=gettext_lazy("Rejected column"),
+        required=False,
+        max_length=200,
+        help_text=gettext_lazy("Of a pair, the worse one."),
+    )
+    text = forms.CharField(
+        label=gettext_lazy("Text column"), required=False, max_length=200, help_text=gettext_lazy("Plain text.")
+    )
 
     def clean_file(self) -> UploadedFile:
         file: UploadedFile = self.cleaned_data["file"]
@@ -51,7 +73,13 @@ class UploadForm(forms.Form):
 
     def columns(self) -> Columns | None:
         """The columns chosen by hand; None when all are to be found by their names."""
-        chosen: dict[str, Any] = {
-            part: self.cleaned_data[part] for part in ("prompt", "answer") if self.cleaned_data[part]
-        }
+        chosen: dict[str, Any] = {part: self.cleaned_data[part] for part in PARTS if self.cleaned_data[part]}
         return Columns(**chosen) if chosen else None
+
+    @property
+    def column_fields(self) -> list[forms.BoundField]:
+        return [self[part] for part in PARTS]
+
+    @property
+    def names_columns(self) -> bool:
+        return any(self[part].value() for part in PARTS)

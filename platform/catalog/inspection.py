@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
-from trainers.data.inspection import inspect_dataset
+from django.conf import settings
+from tokenizers import Tokenizer
+
+from trainers.data.inspection import TokenCounter, inspect_dataset
 from trainers.data.report import Problem, Report
-from trainers.spec import Columns
+from trainers.spec import DEFAULT_MODEL, Columns
 
 
 def inspect_file(path: Path, file_name: str, columns: Columns | None = None) -> Report:
     """Read the whole file and report on it. Never raises for what the file holds."""
     with path.open("rb") as file:
-        return inspect_dataset(file, file_name, columns)
+        return inspect_dataset(file, file_name, columns, _token_counter())
+
+
+def _token_counter() -> TokenCounter | None:
+    """The tokenizer of the default model, if that was prepared on this machine; else tokens are guessed."""
+    found = next(iter(sorted(Path(settings.MODEL_CACHE).glob(f"{DEFAULT_MODEL}-*/tokenizer.json"))), None)
+    if found is None:
+        return None
+    tokenizer = _tokenizer(str(found))
+    return TokenCounter(DEFAULT_MODEL, lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids))
+
+
+@functools.lru_cache(maxsize=1)
+def _tokenizer(path: str) -> Tokenizer:
+    return Tokenizer.from_file(path)
 
 
 def as_stored(report: Report) -> dict[str, Any]:
@@ -29,11 +47,12 @@ def nothing_usable(report: Report) -> str:
         return "The file holds no row."
     if not report.rows or first.line is None:
         return said(first)
-    return f"None of the {report.rows:,} rows can be used. {said(first)}"
+    place = "Row" if report.format == "parquet" else "Line"
+    return f"None of the {report.rows:,} rows can be used. {said(first, place)}"
 
 
-def said(problem: Problem) -> str:
-    where = f"Line {problem.line:,}: " if problem.line is not None else ""
+def said(problem: Problem, place: str = "Line") -> str:
+    where = f"{place} {problem.line:,}: " if problem.line is not None else ""
     return " ".join(filter(None, (f"{where}{problem.message}", problem.advice)))
 
 

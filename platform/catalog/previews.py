@@ -13,28 +13,42 @@ BY_HAND = "chosen by you"
 
 @dataclass(frozen=True)
 class PreviewRow:
-    """One usable row: ``messages`` is the chat up to the last question, ``raw`` the row as it stood in the file."""
+    """One usable row: ``messages`` is the chat up to the last question, ``raw`` the row as it stood in the file.
+
+    A pair has what the better and the worse answer say after the question; plain text has a ``text`` and no question.
+    """
 
     line: int | None
     messages: list[dict[str, str]]
     answer: str | None
     raw: dict[str, Any]
+    chosen: list[dict[str, str]] | None = None
+    rejected: list[dict[str, str]] | None = None
+    text: str | None = None
 
     @property
     def prompt(self) -> str:
-        """What reward functions get as the prompt."""
-        return prompt_text(self.messages)
+        """What reward functions get as the prompt; a plain text itself."""
+        return self.text if self.text is not None else prompt_text(self.messages)
 
 
 def preview_rows(version: DatasetVersion) -> list[PreviewRow]:
     return [
-        PreviewRow(row.get("line"), row["messages"], row.get("answer"), row.get("row") or {})
+        PreviewRow(
+            line=row.get("line"),
+            messages=row["messages"],
+            answer=row.get("answer"),
+            raw=row.get("row") or {},
+            chosen=row.get("chosen"),
+            rejected=row.get("rejected"),
+            text=row.get("text"),
+        )
         for row in version.report.get("preview", [])
     ]
 
 
 def column_of(version: DatasetVersion, part: str) -> str | None:
-    """The column that plays a part (prompt, answer, messages, system) by the check of the file."""
+    """The column that plays a part (prompt, answer, messages ...) by the check of the file."""
     return next((column["name"] for column in version.report.get("columns", []) if column["part"] == part), None)
 
 

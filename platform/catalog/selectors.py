@@ -24,6 +24,13 @@ def dataset_versions_visible_to(user: User) -> QuerySet[DatasetVersion]:
     )
 
 
+def versions_to_compare(user: User, version: DatasetVersion) -> list[DatasetVersion]:
+    """The newest versions of the project's other datasets."""
+    others = datasets_visible_to(user).filter(project=version.dataset.project).exclude(pk=version.dataset_id)
+    found = [next(iter(dataset.versions.all()), None) for dataset in others]
+    return [one for one in found if one is not None]
+
+
 def rewards_visible_to(user: User) -> QuerySet[RewardConfig]:
     """Rewards of this person's workspaces, with their versions (newest first) and project."""
     return (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,7 +18,9 @@ from catalog.previews import PreviewRow, preview_rows
 from trainers.recipes.context import ScoredInput
 from trainers.rewards.scorer import try_reward
 from trainers.rewards.spec import RewardSpec
-from workspaces.models import Project, User
+from workspaces.errors import Refused
+from workspaces.models import Project, User, Workspace
+from workspaces.vault import secret_value
 
 SAMPLES = 3
 SECONDS = 15.0
@@ -129,10 +132,14 @@ def _cases_of(rows: Sequence[PreviewRow]) -> list[Case]:
     return cases
 
 
-def try_out(spec: RewardSpec, cases: Sequence[Case]) -> Outcome:
-    """Score the cases in the sandbox, in a bounded time."""
+def try_out(spec: RewardSpec, cases: Sequence[Case], workspace: Workspace) -> Outcome:
+    """Score the cases in the sandbox, in a bounded time; judges are asked with the keys of ``workspace``."""
     began = time.monotonic()
+    secrets = {}
+    for name in spec.secrets:
+        with suppress(Refused):  # the component says that it has none
+            secrets[name] = secret_value(workspace, name)
     inputs = [ScoredInput(case.prompt, case.completion, case.answer, case.row) for case in cases]
-    results = try_reward(spec, inputs, seconds=SECONDS)
+    results = try_reward(spec, inputs, seconds=SECONDS, secrets=secrets)
     samples = [Sample(case, result) for case, result in zip(cases, results, strict=True)]
     return Outcome(samples, time.monotonic() - began)

@@ -13,6 +13,11 @@ urlpatterns: list[URLPattern] = [
     path(f"{PROJECT}/datasets/upload/", datasets.dataset_upload, name="dataset-upload"),
     path(f"{PROJECT}/datasets/<uuid:dataset_id>/", datasets.dataset_detail, name="dataset"),
     path(f"{PROJECT}/datasets/<uuid:dataset_id>/v<int:number>/file/", datasets.dataset_file, name="dataset-file"),
+    path(
+        f"{PROJECT}/datasets/<uuid:dataset_id>/v<int:number>/compare/",
+        datasets.dataset_compare,
+        name="dataset-compare",
+    ),
     path(f"{PROJECT}/datasets/<uuid:dataset_id>/delete/", datasets.dataset_delete, name="dataset-delete"),
     path(f"{PROJECT}/rewards/", rewards.reward_list, name="rewards"),
     path(f"{PROJECT}/rewards/new/", rewards.reward_new, name="reward-new"),

@@ -35,4 +35,14 @@ def length_strip(part: str, lengths: dict[str, Any]) -> dict[str, Any]:
     middle, p95 = place(lengths["median"]), place(lengths["p95"])
     if high <= low:
         middle = p95 = STRIP / 2
-    return {"part": part, "lengths": lengths, "middle": middle, "p95": p95}
+    return {"part": part, "lengths": lengths, "middle": middle, "p95": p95, "bars": _bars(lengths.get("bars", []))}
+
+
+def _bars(bars: list[dict[str, int]]) -> list[dict[str, Any]]:
+    """A histogram's bars with ``top`` and ``height`` of 40; one that is not empty is always seen."""
+    most = max((bar["count"] for bar in bars), default=0)
+    drawn = []
+    for bar in bars if len(bars) > 1 else []:
+        height = max(1.0, round(40 * bar["count"] / most, 1)) if bar["count"] else 0.0
+        drawn.append({**bar, "top": 40 - height, "height": height})
+    return drawn

@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from catalog import archive, selectors, services
+from catalog.comparing import shared_prompts
 from catalog.forms import UploadForm
 from catalog.models import Dataset, DatasetVersion
 from catalog.previews import preview_rows
@@ -25,6 +26,7 @@ from workspaces.models import Project, Role
 from workspaces.scope import ProjectRequest, in_project
 
 PROBLEMS_SHOWN = 30
+REPEATS = ("duplicate", "near_duplicate", "conflicting_answer")
 
 
 @require_safe
@@ -56,7 +58,9 @@ def dataset_detail(request: ProjectRequest, project: Project, dataset_id: UUID) 
         "problems": shown,
         "more_problems": len(problems) - len(shown),
         "preview": preview_rows(version),
-        "lengths": [(part, lengths[part]) for part in ("prompt", "answer") if part in lengths],
+        "lengths": list(lengths.items()),
+        "repeats": sum(version.report.get("counts", {}).get(kind, 0) for kind in REPEATS),
+        "others": selectors.versions_to_compare(request.user, version),
     }
     return render(request, "catalog/dataset.html", context)
 
@@ -114,6 +118,26 @@ def dataset_file(request: ProjectRequest, project: Project, dataset_id: UUID, nu
     except StorageError as error:
         return HttpResponse(error.message, status=503, content_type="text/plain; charset=utf-8")
     return downloads.download(request, archive.file_stream(storage, version.object_key), version.file_name)
+
+
+@require_safe
+@in_project()
+def dataset_compare(request: ProjectRequest, project: Project, dataset_id: UUID, number: int) -> HttpResponse:
+    """Which prompts of a version are also in another one (``?with=<id>``)."""
+    dataset = _dataset(request, project, dataset_id)
+    version = dataset.versions.filter(number=number).first()
+    wanted = request.GET.get("with", "")
+    others = {str(other.pk): other for other in selectors.versions_to_compare(request.user, version)} if version else {}
+    if version is None:
+        raise Http404
+    if wanted not in others:
+        return render(request, "catalog/overlap.html", {"refusal": _("Choose another dataset of this project.")})
+    context: dict[str, object] = {"other": others[wanted]}
+    try:
+        context["found"] = shared_prompts(version, others[wanted])
+    except (Refused, StorageError) as error:
+        context["refusal"] = error.message
+    return render(request, "catalog/overlap.html", context)
 
 
 @require_POST

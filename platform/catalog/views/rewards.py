@@ -14,6 +14,7 @@ from catalog import selectors, services
 from catalog.models import RewardConfig, RewardVersion
 from catalog.reward_forms import KINDS, RewardEditor, new_component
 from catalog.trying import TryForm, try_out
+from trainers.rewards.sandbox import isolation_report
 from workspaces import access
 from workspaces.errors import Refused
 from workspaces.models import Project, Role
@@ -87,6 +88,7 @@ def _edit(request: ProjectRequest, project: Project, editor: RewardEditor, rewar
         "reward": reward,
         "kinds": list(KINDS.values()),
         "try_form": TryForm(project, request.user),
+        "isolation": isolation_report(),
     }
     return render(request, "catalog/reward_form.html", context)
 
@@ -111,7 +113,7 @@ def reward_try(request: ProjectRequest, project: Project) -> HttpResponse:
     if not editor.is_valid(named=False) or editor.spec is None:
         context["problems"] = _problems(editor)
     elif form.is_valid():
-        context["outcome"] = try_out(editor.spec, form.cases())
+        context["outcome"] = try_out(editor.spec, form.cases(), project.workspace)
     return render(request, "catalog/try_result.html", context)
 
 
