@@ -10,12 +10,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from trainers.engine.engine import Engine
-from trainers.engine.lora import Adapter, LoraConfig
+from trainers.engine.lora import Adapter, LoraConfig, is_adaptable, is_attention
 from trainers.errors import RunError
 
 _PREFIX = "base_model.model."
-_ATTENTION = {"q_proj", "k_proj", "v_proj", "o_proj"}
-_MLP = {"gate_proj", "up_proj", "down_proj"}
 
 
 def import_adapter(engine: Engine, name: str, folder: Path) -> Adapter:
@@ -26,9 +24,14 @@ def import_adapter(engine: Engine, name: str, folder: Path) -> Adapter:
     try:
         settings = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
         weights = load_file(folder / "adapter_model.safetensors")
-        if settings["peft_type"] != "LORA" or settings.get("use_rslora"):
+        if settings["peft_type"] != "LORA" or settings.get("use_dora"):
             raise ValueError("only plain LoRA adapters are read")
-        config = LoraConfig(rank=settings["r"], alpha=settings["lora_alpha"], **_targets(settings["target_modules"]))
+        config = LoraConfig(
+            rank=settings["r"],
+            alpha=settings["lora_alpha"],
+            rslora=bool(settings.get("use_rslora")),
+            **_targets(engine, weights, settings["target_modules"]),
+        )
         adapter = engine.add_adapter(name, config)
         try:
             _fill(adapter, weights)
@@ -44,12 +47,16 @@ def import_adapter(engine: Engine, name: str, folder: Path) -> Adapter:
     return adapter
 
 
-def _targets(modules: list[str]) -> dict[str, bool]:
-    found = set(modules)
+def _targets(engine: Engine, weights: dict[str, torch.Tensor], named: object) -> dict[str, bool]:
+    """Which parts of the model the adapter's own tensors belong to; ``named``: layers its configuration names."""
+    output = engine.output.group.names[0]
+    found = {key.removeprefix(_PREFIX).partition(".lora_")[0] for key in weights}
+    if isinstance(named, list) and {name.rpartition(".")[2] for name in found} != set(named):
+        raise ValueError("its layers are not those that its configuration names")
     return {
-        "attention": bool(found & _ATTENTION),
-        "mlp": bool(found & _MLP),
-        "unembedding": bool(found - _ATTENTION - _MLP),
+        "attention": any(is_attention(name) for name in found - {output}),
+        "mlp": any(is_adaptable(name) and not is_attention(name) for name in found - {output}),
+        "unembedding": output in found,
     }
 
 

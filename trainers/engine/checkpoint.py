@@ -1,4 +1,4 @@
-"""Saving an adapter whole: its weights, its optimizer, and the state of its random draws.
+"""Saving an adapter (or a full copy of the weights) whole: weights, optimizer, and the state of its random draws.
 
 Layout of a state folder: ``adapter.safetensors`` and ``optimizer.safetensors`` (float32, tensors by name) and
 ``state.json``. A run that goes on from it does what the run that never stopped would have done, bit for bit on CPU.
@@ -16,8 +16,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from trainers.engine.engine import Engine
-from trainers.engine.lora import Adapter, LoraConfig
+from trainers.engine.engine import Engine, Trainable
+from trainers.engine.full import FullConfig, FullWeights
+from trainers.engine.lora import LoraConfig
 from trainers.errors import RunError
 
 _VERSION = 1
@@ -26,9 +27,11 @@ _VERSION = 1
 def save_state(engine: Engine, adapter: str, folder: Path, extra: dict[str, Any] | None = None) -> None:
     """Write the state of an adapter; ``extra`` (JSON) is the caller's own and comes back from :func:`load_state`.
 
-    The accumulated gradient is not part of it: save between optimizer steps.
+    The accumulated gradient is not part of it: save between optimizer steps. Raises ``ValueError`` for a frozen copy.
     """
     state = engine.adapters[adapter]
+    if state.frozen:
+        raise ValueError(f"{adapter} is a frozen copy without an optimizer; save the adapter it was taken from")
     folder.mkdir(parents=True, exist_ok=True)
     save_file(_named(state, state.values), folder / "adapter.safetensors")
     moments = {f"first.{name}": value for name, value in _named(state, state.first_moment).items()}
@@ -36,6 +39,7 @@ def save_state(engine: Engine, adapter: str, folder: Path, extra: dict[str, Any]
     save_file(moments, folder / "optimizer.safetensors")
     record = {
         "version": _VERSION,
+        "kind": "full" if isinstance(state, FullWeights) else "lora",
         "config": asdict(state.config),
         "steps": state.steps,
         "draws": state.draws,
@@ -52,16 +56,21 @@ def load_state(engine: Engine, adapter: str, folder: Path, *, optimizer: bool = 
     """
     try:
         record = json.loads((folder / "state.json").read_text(encoding="utf-8"))
-        config = LoraConfig(**record["config"])
+        full = record.get("kind") == "full"
         weights = load_file(folder / "adapter.safetensors")
         moments = load_file(folder / "optimizer.safetensors") if optimizer else {}
         engine.adapters.pop(adapter, None)
-        state = engine.add_adapter(adapter, config)
+        state: Trainable = (
+            engine.add_full(adapter, FullConfig(**record["config"]))
+            if full
+            else engine.add_adapter(adapter, LoraConfig(**record["config"]))
+        )
         _fill(state, state.values, weights)
         if optimizer:
             _fill(state, state.first_moment, {k.removeprefix("first."): v for k, v in moments.items()})
             _fill(state, state.second_moment, {k.removeprefix("second."): v for k, v in moments.items()})
             state.steps, state.draws = record["steps"], record["draws"]
+        state.refresh()
         return dict(record["extra"])
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
         raise RunError(
@@ -71,11 +80,11 @@ def load_state(engine: Engine, adapter: str, folder: Path, *, optimizer: bool = 
         ) from error
 
 
-def _named(adapter: Adapter, buffer: Tensor) -> dict[str, Tensor]:
+def _named(adapter: Trainable, buffer: Tensor) -> dict[str, Tensor]:
     return {name: value.detach().cpu().contiguous().clone() for name, value in adapter.named(buffer).items()}
 
 
-def _fill(adapter: Adapter, buffer: Tensor, values: dict[str, Tensor]) -> None:
+def _fill(adapter: Trainable, buffer: Tensor, values: dict[str, Tensor]) -> None:
     with torch.no_grad():
         for name, place in adapter.named(buffer).items():
             if values[name].shape != place.shape:

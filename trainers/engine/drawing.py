@@ -6,6 +6,7 @@ own that does not depend on which rows share its batch.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,19 +19,28 @@ _PIECE = 256  # probabilities are summed in pieces of this size; the draw search
 
 @dataclass(frozen=True)
 class Drawn:
-    """Per row: the token, its log-probability at ``logprob_temperature`` and the entropy of that distribution."""
+    """Per row: the token, its log-probability at ``logprob_temperature`` and the entropy of that distribution.
+
+    ``top``: (tokens, log-probabilities) of the most likely ones, (R, k) each, where they were asked for.
+    """
 
     tokens: Tensor
     logprobs: Tensor
     entropy: Tensor
+    top: tuple[Tensor, Tensor] | None = None
 
 
-def uniforms(seed: int, rows: list[tuple[int, int]], count: int) -> Tensor:
-    """(rows, count) numbers in [0, 1), float64. Row ``(prompt, sample)`` depends on the seed and those two alone."""
-    key = np.array([seed & (2**64 - 1), 0x54554E45], dtype=np.uint64)
+def uniforms(seeds: int | Sequence[int], rows: Sequence[tuple[int, int]], count: int) -> Tensor:
+    """(rows, count) numbers in [0, 1), float64. Row ``(prompt, sample)`` depends on its seed and those two alone."""
+    given = [seeds] * len(rows) if isinstance(seeds, int) else seeds
     streams = [
-        np.random.Generator(np.random.Philox(key=key, counter=np.array([0, 0, sample, prompt], dtype=np.uint64)))
-        for prompt, sample in rows
+        np.random.Generator(
+            np.random.Philox(
+                key=np.array([seed & (2**64 - 1), 0x54554E45], dtype=np.uint64),
+                counter=np.array([0, 0, sample, prompt], dtype=np.uint64),
+            )
+        )
+        for seed, (prompt, sample) in zip(given, rows, strict=True)
     ]
     return torch.from_numpy(np.stack([stream.random(count) for stream in streams]))
 
@@ -43,6 +53,7 @@ def draw(
     top_p: float = 1.0,
     top_k: int = 0,
     logprob_temperature: float = 1.0,
+    top_logprobs: int = 0,
 ) -> Drawn:
     """One token per row of ``logits`` (R, V); ``uniform`` (R) in [0, 1). Temperature 0 takes the most likely token.
 
@@ -53,12 +64,11 @@ def draw(
     scaled = logits.float() if logits.dtype not in (torch.float32, torch.float64) else logits
     if logprob_temperature != 1:
         scaled = scaled.div_(logprob_temperature)
-    top, best = scaled.max(-1, keepdim=True)
-    scaled = scaled.sub_(top)
+    scaled = scaled.sub_(scaled.amax(-1, keepdim=True))
     weights = scaled.exp()
     total = weights.sum(-1)
     if greedy:
-        tokens = best[:, 0]
+        tokens = scaled.argmax(-1)
     else:
         other = temperature != logprob_temperature
         shaped = (scaled * (logprob_temperature / temperature)).exp() if other else weights
@@ -66,7 +76,11 @@ def draw(
     log_total = total.log()
     logprobs = scaled.gather(1, tokens[:, None])[:, 0] - log_total
     entropy = log_total - torch.linalg.vecdot(weights, scaled) / total
-    return Drawn(tokens, logprobs, entropy)
+    best = None
+    if top_logprobs:
+        values, places = scaled.topk(min(top_logprobs, scaled.shape[1]), dim=-1)
+        best = places, values - log_total[:, None]
+    return Drawn(tokens, logprobs, entropy, best)
 
 
 def _inverse(weights: Tensor, uniform: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import torch
@@ -19,6 +19,8 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from trainers.engine.batch import Datum
 from trainers.engine.engine import Engine
+from trainers.engine.full import FullWeights
+from trainers.engine.lora import Adapter
 from trainers.errors import RunError
 
 _TOLERANCE = {torch.float64: 1e-6, torch.float32: 2e-3, torch.bfloat16: 0.3}
@@ -31,9 +33,12 @@ def export_adapter(
     """Write ``adapter_model.safetensors`` and ``adapter_config.json`` as PEFT reads them, and prove them.
 
     ``base_model`` is the name put into the config. ``probes`` are token sequences to compare on (default: a fixed
-    one). Returns the largest difference of a log-probability. Raises ``RunError("internal", …)`` if it is too large.
+    one). Returns the largest difference of a log-probability. Raises ``RunError("internal", …)`` if it is too large,
+    ``ValueError`` for full weights, which only :func:`export_merged` can write.
     """
     state = engine.adapters[adapter]
+    if isinstance(state, FullWeights):
+        raise ValueError(f"{adapter} is a full copy of the weights; export it as a merged model")
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {
         f"base_model.model.{name}.weight": value.detach().cpu().contiguous().clone()
@@ -49,7 +54,7 @@ def export_adapter(
         "lora_dropout": 0.0,
         "bias": "none",
         "fan_in_fan_out": False,
-        "use_rslora": False,
+        "use_rslora": state.config.rslora,
         "inference_mode": True,
         "target_modules": sorted(_leaves(list(state.factors))),
     }
@@ -62,27 +67,49 @@ def export_adapter(
 def export_merged(
     engine: Engine, adapter: str, folder: Path, *, probes: Sequence[Sequence[int]] | None = None
 ) -> float:
-    """Write the base model with the adapter added into its weights, with tokenizer, and prove it. Returns as above."""
+    """Write the base model with the adapter added into its weights (or the full weights), with tokenizer, and prove it.
+
+    Returns as above.
+    """
     state = engine.adapters[adapter]
     folder.mkdir(parents=True, exist_ok=True)
     model = _plain_model(engine, engine.path)
-    output = model.get_output_embeddings()
-    with torch.no_grad():
-        for name, (down, up) in state.factors.items():
-            layer = model.get_submodule(name)
-            weight: Tensor = layer.weight  # type: ignore[assignment]
-            change = (up.double() @ down.double()).mul_(state.config.scale).cpu()
-            merged = torch.nn.Parameter((weight.double() + change).to(weight.dtype), requires_grad=False)
-            layer.weight = merged
-            if layer is output:  # no longer the embedding's own weight
-                model.config.tie_word_embeddings = False
-                model._tied_weights_keys = None  # type: ignore[assignment]
+    changed = _full(state) if isinstance(state, FullWeights) else _merged(model, state)
+    _set_weights(model, changed)
     model.save_pretrained(folder)
     for file in _TOKENIZER_FILES:
         if (engine.path / file).is_file():
             shutil.copyfile(engine.path / file, folder / file)
     del model
     return _prove(engine, adapter, _plain_model(engine, folder), probes, folder)
+
+
+def _merged(model: PreTrainedModel, state: Adapter) -> Iterator[tuple[str, Tensor]]:
+    """The weights that the adapter changes, by name."""
+    for name, (down, up) in state.factors.items():
+        weight: Tensor = model.get_submodule(name).weight  # type: ignore[assignment]
+        change = (up.detach().double() @ down.detach().double()).mul_(state.config.scale).cpu()
+        yield f"{name}.weight", (weight.double() + change).to(weight.dtype)
+
+
+def _full(state: FullWeights) -> Iterator[tuple[str, Tensor]]:
+    yield from ((name, value.detach().cpu()) for name, value in state.named(state.values).items())
+
+
+def _set_weights(model: PreTrainedModel, weights: Iterable[tuple[str, Tensor]]) -> None:
+    output = model.get_output_embeddings()
+    tied = output.weight is model.get_input_embeddings().weight
+    with torch.no_grad():
+        for name, value in weights:
+            path, _, leaf = name.rpartition(".")
+            layer = model.get_submodule(path)
+            before: Tensor = getattr(layer, leaf)
+            if layer is output and tied:  # no longer the embedding's own weight
+                model.config.tie_word_embeddings = False
+                model._tied_weights_keys = None  # type: ignore[assignment]
+                setattr(layer, leaf, torch.nn.Parameter(value.to(before.dtype), requires_grad=False))
+            else:
+                before.copy_(value)
 
 
 def _leaves(modules: list[str]) -> set[str]:

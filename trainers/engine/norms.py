@@ -10,18 +10,21 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 _TOLERANCE = 1e-5
 
 
 class FusedRmsNorm(nn.Module):
-    """In place of a model's own RMSNorm with weight (d) and epsilon; the weight is frozen."""
+    """In place of a model's own RMSNorm with weight (d) and epsilon."""
 
     def __init__(self, weight: nn.Parameter, eps: float) -> None:
         super().__init__()
         self.weight, self.eps = weight, eps
 
     def forward(self, x: Tensor) -> Tensor:
+        if not x.requires_grad and not self.weight.requires_grad and x.dtype == torch.float32:
+            return functional.rms_norm(x, self.weight.shape, self.weight, self.eps)
         return _RmsNorm.apply(x, self.weight, self.eps)
 
 
@@ -40,7 +43,10 @@ class _RmsNorm(torch.autograd.Function):
         work = x if x.dtype == scale.dtype else x.to(scale.dtype)
         weighted = grad.to(scale.dtype) * weight
         along = torch.linalg.vecdot(weighted, work).unsqueeze(-1).mul_(scale * scale).div_(-x.shape[-1])
-        return weighted.addcmul_(work, along).mul_(scale).to(x.dtype), None, None
+        grad_weight = None
+        if ctx.needs_input_grad[1]:
+            grad_weight = (grad.to(scale.dtype) * work * scale).reshape(-1, x.shape[-1]).sum(0).to(weight.dtype)
+        return weighted.addcmul_(work, along).mul_(scale).to(x.dtype), grad_weight, None
 
 
 def fuse_norms(model: nn.Module) -> int:

@@ -1,14 +1,27 @@
-"""AdamW with decoupled weight decay (Loshchilov & Hutter, arXiv:1711.05101) on an adapter's flat buffers."""
+"""AdamW with decoupled weight decay (Loshchilov & Hutter, arXiv:1711.05101) on flat buffers."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
+from torch import Tensor
 
-from trainers.engine.lora import Adapter
 from trainers.errors import RunError
+
+
+class Buffers(Protocol):
+    """What an optimizer step works on: flat float32 buffers of one size, and the number of steps so far."""
+
+    values: Tensor
+    gradient: Tensor
+    first_moment: Tensor
+    second_moment: Tensor
+    steps: int
+
+    def refresh(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +36,7 @@ class AdamParams:
     grad_clip_norm: float = 0.0
 
 
-def adamw_step(adapter: Adapter, params: AdamParams) -> dict[str, float]:
+def adamw_step(adapter: Buffers, params: AdamParams) -> dict[str, float]:
     """Apply the accumulated gradient and set it to zero; returns ``{"grad_norm": norm before clipping}``.
 
     Raises ``RunError("not_finite", …)`` for a gradient that is not finite; weights and moments are then unchanged and
@@ -52,4 +65,5 @@ def adamw_step(adapter: Adapter, params: AdamParams) -> dict[str, float]:
         denominator = adapter.second_moment.sqrt().div_(correction2).add_(params.eps)
         adapter.values.addcdiv_(adapter.first_moment, denominator, value=-params.learning_rate / correction1)
         gradient.zero_()
+        adapter.refresh()
     return {"grad_norm": norm}

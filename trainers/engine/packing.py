@@ -36,7 +36,8 @@ class Block:
 class Layout:
     """T tokens in one row. ``places[i][j]`` is where token j of sequence i stands.
 
-    ``positions`` (T): distance from the root. ``ends`` (T): where the token's subtree ends in the row.
+    ``positions`` (T): distance from the root. ``ends`` (T): where the token's subtree ends in the row. ``fresh[i]``:
+    how many tokens stand there for sequence i first, so their sum is T. ``owners``: (owner, start, stop) in the row.
     """
 
     tokens: Indices
@@ -44,23 +45,32 @@ class Layout:
     ends: Indices
     places: list[Indices]
     blocks: tuple[Block, ...]
+    fresh: list[int]
+    owners: list[tuple[int, int, int]]
 
     def __len__(self) -> int:
         return len(self.tokens)
 
 
-def lay_out(sequences: Sequence[Sequence[int]]) -> Layout:
-    """Merge the sequences (none of them empty) into one row."""
+def lay_out(sequences: Sequence[Sequence[int]], owners: Sequence[int] | None = None) -> Layout:
+    """Merge the sequences (none of them empty) into one row. Those of different ``owners`` share nothing."""
+    held = owners or [0] * len(sequences)
     arrays = [np.asarray(sequence, dtype=np.int64) for sequence in sequences]
     tokens: list[Indices] = []
     positions: list[Indices] = []
     places: list[Indices] = [np.empty(0, np.int64)] * len(arrays)
     ends = np.zeros(sum(len(array) for array in arrays), np.int64)
     parents: dict[int, int] = {}
+    fresh, stretches = [0] * len(arrays), list[tuple[int, int, int]]()
     previous, place, offset = np.empty(0, np.int64), np.empty(0, np.int64), 0
-    for index in sorted(range(len(arrays)), key=lambda i: tuple(sequences[i])):
+    for index in sorted(range(len(arrays)), key=lambda i: (held[i], *sequences[i])):
         array = arrays[index]
-        shared = common_prefix(previous, array)
+        if stretches and stretches[-1][0] == held[index]:
+            shared = common_prefix(previous, array)
+            stretches[-1] = (held[index], stretches[-1][1], offset + len(array) - shared)
+        else:
+            shared = 0
+            stretches.append((held[index], offset, offset + len(array)))
         ends[place[shared:]] = offset
         if shared < len(array):
             parents[offset] = int(place[shared - 1]) if shared else -1
@@ -68,10 +78,12 @@ def lay_out(sequences: Sequence[Sequence[int]]) -> Layout:
         tokens.append(array[shared:])
         positions.append(np.arange(shared, len(array)))
         places[index], previous = place, array
-        offset += len(array) - shared
+        fresh[index] = len(array) - shared
+        offset += fresh[index]
     ends[place] = offset
     ends = ends[:offset]
-    return Layout(np.concatenate(tokens), np.concatenate(positions), ends, places, _blocks(ends, parents))
+    blocks = _blocks(ends, parents)
+    return Layout(np.concatenate(tokens), np.concatenate(positions), ends, places, blocks, fresh, stretches)
 
 
 def common_prefix(one: Indices, other: Indices) -> int:
@@ -81,15 +93,18 @@ def common_prefix(one: Indices, other: Indices) -> int:
     return int(different[0]) if len(different) else length
 
 
-def split_by_tokens(sequences: Sequence[Sequence[int]], budget: int) -> list[list[int]]:
+def split_by_tokens(
+    sequences: Sequence[Sequence[int]], budget: int, owners: Sequence[int] | None = None
+) -> list[list[int]]:
     """Divide the sequences into parts of at most ``budget`` tokens in the row each; a longer sequence stands alone.
 
     Neighbours in the tree stay together: a part that is full is cut where the fewest tokens are shared, as long as
     that keeps it at least half full. Returns indices, in the order of the row.
     """
     arrays = [np.asarray(sequence, dtype=np.int64) for sequence in sequences]
-    order = sorted(range(len(arrays)), key=lambda i: tuple(sequences[i]))
-    shared = [0] + [common_prefix(arrays[a], arrays[b]) for a, b in pairwise(order)]
+    held = owners or [0] * len(arrays)
+    order = sorted(range(len(arrays)), key=lambda i: (held[i], *sequences[i]))
+    shared = [0] + [common_prefix(arrays[a], arrays[b]) if held[a] == held[b] else 0 for a, b in pairwise(order)]
     parts: list[list[int]] = []
     start = 0
     while start < len(order):

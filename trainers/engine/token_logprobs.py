@@ -15,6 +15,8 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
+from trainers.engine.linear import product, product_back
+
 _CHUNK_ELEMENTS = 16 * 1024 * 1024  # logits made at a time: 64 MB in float32
 _KEEP_ELEMENTS = 128 * 1024 * 1024  # probabilities kept for the backward pass: 512 MB; beyond, they are made again
 
@@ -25,17 +27,19 @@ def token_logprobs(
     rows: Tensor,
     targets: Tensor,
     *,
-    temperature: float = 1.0,
-    unembed: Callable[[Tensor], Tensor] | None = None,
+    temperature: float | Tensor = 1.0,
+    unembed: Callable[[Tensor, int], Tensor] | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Log-probability of ``targets`` (N) at ``hidden[rows]`` (U x d; rows: N), and the entropy (U, no gradient).
 
-    Logits are ``hidden @ weight.T / temperature``, or those of ``unembed`` where the output layer is more than that
-    (it is then differentiated by autograd, chunk by chunk).
+    Logits are ``hidden @ weight.T / temperature`` (a number, or one for each hidden state: (U, 1)), or those of
+    ``unembed(hidden states, number of the first)`` where the output layer is more than that (it is then differentiated
+    by autograd, chunk by chunk).
     """
     if unembed is None:
         return _TokenLogprobs.apply(hidden, weight, rows, targets, temperature)
-    logprobs, entropy = targets.new_zeros(len(targets), dtype=torch.float32), []
+    work = torch.float64 if hidden.dtype == torch.float64 else torch.float32
+    logprobs, entropy = targets.new_zeros(len(targets), dtype=work), []
     for start, stop in _chunks(len(hidden), weight.shape[0]):
         here = ((rows >= start) & (rows < stop)).nonzero()[:, 0]
         part, chunk_entropy = checkpoint(
@@ -43,8 +47,9 @@ def token_logprobs(
             hidden[start:stop],
             rows[here] - start,
             targets[here],
-            temperature,
+            _part(temperature, start, stop),
             unembed,
+            start,
             use_reentrant=False,
         )
         logprobs = logprobs.index_put((here,), part)
@@ -53,9 +58,16 @@ def token_logprobs(
 
 
 def _chunk_logprobs(
-    hidden: Tensor, rows: Tensor, targets: Tensor, temperature: float, unembed: Callable[[Tensor], Tensor]
+    hidden: Tensor,
+    rows: Tensor,
+    targets: Tensor,
+    temperature: float | Tensor,
+    unembed: Callable[[Tensor, int], Tensor],
+    first: int,
 ) -> tuple[Tensor, Tensor]:
-    logprobs = functional.log_softmax(unembed(hidden).float() / temperature, dim=-1)
+    logits = unembed(hidden, first)
+    work = logits if logits.dtype == torch.float64 else logits.float()
+    logprobs = functional.log_softmax(work / temperature, dim=-1)
     with torch.no_grad():
         entropy = -(logprobs.exp() * logprobs).sum(-1)
     return logprobs[rows, targets], entropy
@@ -69,7 +81,7 @@ def _chunks(count: int, vocabulary: int) -> list[tuple[int, int]]:
 class _TokenLogprobs(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, rows: Tensor, targets: Tensor, temperature: float
+        ctx: Any, hidden: Tensor, weight: Tensor, rows: Tensor, targets: Tensor, temperature: float | Tensor
     ) -> tuple[Tensor, Tensor]:
         work = torch.float64 if hidden.dtype == torch.float64 else torch.float32
         order = torch.argsort(rows, stable=True)
@@ -81,7 +93,7 @@ class _TokenLogprobs(torch.autograd.Function):
         kept = []
         for start, stop in _chunks(len(hidden), len(weight)):
             first, last = torch.searchsorted(rows, torch.tensor([start, stop], device=rows.device)).tolist()
-            logits = _logits(hidden[start:stop], weight, temperature)
+            logits = _logits(hidden[start:stop], weight, _part(temperature, start, stop))
             chosen = logits[rows[first:last] - start, targets[first:last]]
             top = logits.amax(-1, keepdim=True)
             logits.sub_(top)
@@ -111,18 +123,23 @@ class _TokenLogprobs(torch.autograd.Function):
             if ctx.kept:
                 scores, ctx.kept[index] = ctx.kept[index], None
             else:
-                scores = _logits(hidden[start:stop], weight, ctx.temperature)
+                scores = _logits(hidden[start:stop], weight, _part(ctx.temperature, start, stop))
                 scores.sub_(normaliser[start:stop, None]).exp_()
             part, local = grad[first:last], rows[first:last] - start
             scores.mul_(-part.new_zeros(stop - start).index_add_(0, local, part)[:, None])
             scores.index_put_((local, targets[first:last]), part, accumulate=True)
-            grad_hidden[start:stop] = (scores.to(weight.dtype) @ weight).div_(ctx.temperature)
+            part_hidden = product_back(scores.to(weight.dtype), weight)
+            grad_hidden[start:stop] = part_hidden.div_(_part(ctx.temperature, start, stop))
         ctx.kept = []
         return grad_hidden, None, None, None, None
 
 
-def _logits(hidden: Tensor, weight: Tensor, temperature: float) -> Tensor:
-    logits = functional.linear(hidden, weight)
+def _part(temperature: float | Tensor, start: int, stop: int) -> float | Tensor:
+    return temperature[start:stop] if isinstance(temperature, Tensor) else temperature
+
+
+def _logits(hidden: Tensor, weight: Tensor, temperature: float | Tensor) -> Tensor:
+    logits = product(hidden, weight)
     if logits.dtype not in (torch.float32, torch.float64):
         logits = logits.float()
-    return logits.div_(temperature) if temperature != 1.0 else logits
+    return logits if isinstance(temperature, float) and temperature == 1.0 else logits.div_(temperature)

@@ -6,7 +6,6 @@ first the head is zero, so every value is.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,10 +13,10 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from trainers.engine.attention import TreeAttention, attending
-from trainers.engine.batch import Datum, MicroBatch
+from trainers.engine.batch import Datum, MicroBatch, arrays_of
 from trainers.engine.checkpoint import load_state, save_state
-from trainers.engine.engine import Engine, named_memory_errors
+from trainers.engine.engine import Engine
+from trainers.engine.failures import named_memory_errors
 from trainers.engine.lora import LoraConfig
 from trainers.engine.optimizer import AdamParams, adamw_step
 from trainers.engine.packing import split_by_tokens
@@ -36,6 +35,9 @@ class _Head:
         self.parameter = nn.Parameter(self.values)
         self.parameter.grad = self.gradient
 
+    def refresh(self) -> None:
+        """Nothing to do after a step: the parameter is a view of the values."""
+
 
 class ValueModel:
     """Values of the state before each target of a datum: what reward is still to come."""
@@ -50,8 +52,8 @@ class ValueModel:
         result: list[list[float]] = [[] for _ in data]
         with torch.no_grad(), named_memory_errors():
             for part, micro in self._micro_batches(data):
-                values = self._forward(micro)
-                for index, piece in zip(part, values.split(_lengths(micro)), strict=True):
+                values = self._forward(micro, train=False)
+                for index, piece in zip(part, values.split(micro.counts), strict=True):
                     result[index] = piece.tolist()
         return result
 
@@ -59,14 +61,16 @@ class ValueModel:
         """One optimizer step on the mean over tokens of ½·max((v - R)², (v_c - R)²).
 
         v_c = v_old + clamp(v - v_old, ±clip). Each datum's arrays hold ``returns`` R, ``old_values`` v_old and ``mask``
-        (0: the token does not count). ``clip`` 0 leaves the second term out. Returns ``value_loss`` and the ``explained_variance`` of the values before the
-        step. Source of the clipping: the PPO code of Dhariwal et al. 2017, as in arXiv:2005.12729, §2.
+        (0: the token does not count). ``clip`` 0 leaves the second term out. Returns ``value_loss`` and the
+        ``explained_variance`` of the values before the step. Source of the clipping: the PPO code of Dhariwal et al.
+        2017, as in arXiv:2005.12729, §2.
         """
-        count = max(1.0, sum(sum(datum.arrays["mask"]) for datum in data))
+        count = max(1.0, sum(sum(datum.flat("mask")) for datum in data))
         total = 0.0
         with named_memory_errors():
-            for _, micro in self._micro_batches(data):
-                values, arrays = self._forward(micro), micro.arrays
+            for part, micro in self._micro_batches(data):
+                values = self._forward(micro, train=True)
+                arrays = arrays_of([data[i] for i in part], torch.float32, self.engine.device)
                 terms = (values - arrays["returns"]).square()
                 if clip:
                     old = arrays["old_values"]
@@ -76,7 +80,7 @@ class ValueModel:
                 loss.backward()
                 total += float(loss.detach())
         adamw_step(self.engine.adapters[self.name], params)
-        adamw_step(self.head, params)  # type: ignore[arg-type] # it has an adapter's buffers
+        adamw_step(self.head, params)
         return {"value_loss": total, "explained_variance": _explained(data)}
 
     def save(self, folder: Path) -> None:
@@ -96,14 +100,10 @@ class ValueModel:
 
     def _micro_batches(self, data: Sequence[Datum]) -> list[tuple[list[int], MicroBatch]]:
         parts = split_by_tokens([datum.tokens for datum in data], self.engine.tokens_per_pass)
-        return [(part, MicroBatch.of([data[i] for i in part], torch.float32, self.engine.device)) for part in parts]
+        return [(part, MicroBatch.of([data[i] for i in part], self.engine.device)) for part in parts]
 
-    def _forward(self, micro: MicroBatch) -> Tensor:
-        engine, layout = self.engine, micro.layout
-        tokens, positions = (torch.from_numpy(part).to(engine.device) for part in (layout.tokens, layout.positions))
-        route = engine.route.through([(engine.adapters[self.name], 0, sys.maxsize)])
-        with route, attending(TreeAttention(layout, engine.dtype, engine.device)):
-            hidden = engine.hidden(tokens, positions)
+    def _forward(self, micro: MicroBatch, *, train: bool) -> Tensor:
+        hidden = self.engine.read(self.name, micro.layout, train=train)
         values = hidden[micro.positions].float() @ self.head.parameter[:-1] + self.head.parameter[-1]
         return values[micro.rows]
 
@@ -111,14 +111,10 @@ class ValueModel:
 _MOMENTS = ("first_moment", "second_moment")
 
 
-def _lengths(micro: MicroBatch) -> list[int]:
-    return [stop - start for start, stop in zip(micro.bounds, micro.bounds[1:], strict=False)]
-
-
 def _explained(data: Sequence[Datum]) -> float:
     """1 - Var(R - v) / Var(R) over the tokens that count: 1 is perfect, 0 no better than a constant."""
-    own = torch.tensor([m for datum in data for m in datum.arrays["mask"]]) != 0
-    returns = torch.tensor([r for datum in data for r in datum.arrays["returns"]])[own]
-    values = torch.tensor([v for datum in data for v in datum.arrays["old_values"]])[own]
+    own = torch.tensor([m for datum in data for m in datum.flat("mask")]) != 0
+    returns = torch.tensor([r for datum in data for r in datum.flat("returns")])[own]
+    values = torch.tensor([v for datum in data for v in datum.flat("old_values")])[own]
     spread = returns.var(correction=0)
     return float(1 - (returns - values).var(correction=0) / spread) if spread > 1e-12 else 0.0

@@ -22,7 +22,7 @@ def test_it_equals_log_softmax_and_its_gradient(monkeypatch, chunk, keep, own):
     monkeypatch.setattr(module, "_CHUNK_ELEMENTS", chunk)
     monkeypatch.setattr(module, "_KEEP_ELEMENTS", keep)
     hidden, weight, rows, targets, outer = case(torch.float32 if own else torch.float64)
-    unembed = (lambda h: h @ weight.t()) if own else None
+    unembed = (lambda h, first: h @ weight.t()) if own else None
     logprobs, entropy = token_logprobs(hidden, weight, rows, targets, temperature=0.7, unembed=unembed)
     (found,) = torch.autograd.grad((logprobs * outer).sum(), hidden)
     plain = (hidden @ weight.t() / 0.7).log_softmax(-1)
