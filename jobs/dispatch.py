@@ -9,11 +9,12 @@ from django.conf import settings
 
 from catalog.models import Checkpoint
 from jobs.attempts import attempt_begin, attempt_not_started, attempt_started
-from jobs.models import Attempt
+from jobs.models import Attempt, Job
 from jobs.references import start_adapter, teacher_adapter, teacher_base
 from trainers.runtime import launch
 from trainers.runtime.payload import Folder
-from trainers.spec import parse_spec
+from trainers.spec import TaskSpec, parse_spec
+from workspaces.vault import secret_value
 
 logger = logging.getLogger(__name__)
 
@@ -82,8 +83,15 @@ def launch_of(attempt: Attempt, devices: list[int]) -> launch.Launch:
         work_dir=str(settings.WORK_DIR),
         threads=len(devices) if request.device_kind == "cpu" else 1,
         device=request.device_kind,
+        secrets=_secrets(job, task),
         gpu_indexes=tuple(devices) if request.device_kind == "gpu" else (),
     )
+
+
+def _secrets(job: Job, task: TaskSpec) -> dict[str, str]:
+    """The keys that the task names, read now and kept nowhere. Raises :class:`Refused` for one that is not there."""
+    names = task.reward.secrets if task.reward is not None else []
+    return {name: secret_value(job.project.workspace_id, name) for name in names}
 
 
 def _folder(checkpoint: Checkpoint | None) -> Folder | None:

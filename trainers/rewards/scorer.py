@@ -13,12 +13,13 @@ from trainers.recipes.context import Score, ScoredInput
 from trainers.rewards import components
 from trainers.rewards.bench import Bench, Workshop
 from trainers.rewards.calls import JudgeCalls
-from trainers.rewards.sandbox import Sandbox
-from trainers.rewards.spec import RewardSpec
+from trainers.rewards.sandbox import Sandbox, SandboxError
+from trainers.rewards.spec import Code, Math, Python, RewardSpec
 from trainers.rewards.unscored import Unscored, shown
 
 ACCURATE = 1.0 - 1e-9
 TRY_SECONDS = 20.0
+_FOREIGN = (Python, Code, Math)
 
 
 class Scorer:
@@ -49,6 +50,15 @@ class Scorer:
     def close(self) -> None:
         self._workshop.close()
         self._judges.close()
+
+    def isolation_lacks(self) -> list[str]:
+        """What this host does not give the sandbox, in sentences; nothing is tried for a reward that needs none."""
+        if not any(isinstance(component, _FOREIGN) for component in self.spec.components):
+            return []
+        try:
+            return list(self._workshop.sandbox("rewards").report()["lacks"])
+        except SandboxError as error:
+            return [str(error)]
 
     def metrics(self) -> dict[str, float]:
         """What scoring has cost so far (``judge/calls``, ``judge/cost`` ...); empty for a reward that asks nobody."""

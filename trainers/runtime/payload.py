@@ -42,6 +42,11 @@ class Launch(BaseModel):
     work_dir: str = Field(description="Folder for journals and scratch files, on the driver's host.")
     threads: int = Field(ge=1, le=4096, description="Leased CPUs: torch and OpenMP use exactly so many threads.")
     device: Literal["cpu", "gpu"] = "cpu"
+    secrets: dict[str, str] = Field(
+        default_factory=dict,
+        repr=False,
+        description="Values of the workspace's secrets that the spec names. Kept in memory, never in the journal.",
+    )
     gpu_indexes: tuple[int, ...] = Field((), description="Leased GPUs; empty: whatever Ray assigns.")
     niceness: int = Field(10, ge=0, le=19, description="The driver yields to the control plane by at least this much.")
 

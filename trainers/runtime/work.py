@@ -40,7 +40,10 @@ def run_work(ctx: RunContext, launch: Launch, storage: Storage) -> dict[str, Any
     cache = Path(launch.cache_dir)
     model_path = resolve_base_model(launch.base_model, cache)
     with ExitStack() as closing:
-        scorer = closing.enter_context(Scorer(spec.reward)) if spec.reward is not None else None
+        reward, scorer = _scored(spec), None
+        if reward is not None:
+            scorer = closing.enter_context(Scorer(reward, secrets=launch.secrets, cache_folder=cache))
+            _tell_isolation(ctx, scorer)
         result: dict[str, Any] = run_recipe(
             ctx,
             model_path=model_path,
@@ -147,6 +150,12 @@ def _task_problem(kind: str, row: DataRow) -> str | None:
 def _scored(spec: TaskSpec) -> RewardSpec | None:
     """The reward, where the recipe reads it."""
     return None if RECIPES[spec.recipe].reward == "unread" else spec.reward
+
+
+def _tell_isolation(ctx: RunContext, scorer: Scorer) -> None:
+    if lacks := scorer.isolation_lacks():
+        text = "Code of the reward runs with fewer walls than there could be:\n" + "\n".join(lacks)
+        ctx.emit("log", level="warning", text=text)
 
 
 def _load_torch(threads: int) -> Any:

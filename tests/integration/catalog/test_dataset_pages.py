@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
@@ -145,3 +148,50 @@ def test_the_list_takes_a_fixed_number_of_queries(
         send(client, project, name=f"data {number}")
     with django_assert_max_num_queries(12):
         client.get(reverse("datasets", args=[project.pk]))
+
+
+def test_pairs_stand_side_by_side_and_columns_can_be_named(client: Client, bob: Any, project: Any):
+    client.force_login(bob)
+    rows = [{"q": f"Question {n}?", "good": f"Better {n}", "bad": HOSTILE} for n in range(3)]
+    answer = send(client, project, content(rows), "pairs.jsonl", prompt="q", chosen="good", rejected="bad")
+    page = client.get(answer["Location"]).content.decode()
+    assert "side-chosen" in page and "Better 0" in page and "side-rejected" in page
+    assert HOSTILE not in page and "&lt;script&gt;" in page
+    assert DatasetVersion.objects.get().report["pairs"] == 3
+
+
+def test_plain_text_is_shown_as_it_is(client: Client, bob: Any, project: Any):
+    client.force_login(bob)
+    answer = send(client, project, b"First paragraph.\n\nSecond.\n", "book.txt")
+    page = client.get(answer["Location"]).content.decode()
+    assert "First paragraph." in page and "Plain texts" in page
+
+
+def test_parquet_is_checked_like_any_other_file(client: Client, bob: Any, project: Any):
+    client.force_login(bob)
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"question": ["What is 1 + 1?", None], "answer": ["2", "3"]}), sink)
+    answer = send(client, project, sink.getvalue(), "sums.parquet")
+    page = client.get(answer["Location"]).content.decode()
+    assert "PARQUET" in page and "What is 1 + 1?" in page
+    refused = send(client, project, b"PAR1" + bytes(100) + b"PAR1", "broken.parquet")
+    assert refused.status_code == 422 and "cannot be read" in refused.content.decode()
+
+
+def test_lengths_have_a_histogram_and_frequent_answers_are_listed(client: Client, bob: Any, project: Any):
+    client.force_login(bob)
+    rows = [{"question": "Why? " * (n % 7 + 1) + str(n), "answer": "yes" if n % 3 else "no"} for n in range(60)]
+    page = client.get(send(client, project, content(rows))["Location"]).content.decode()
+    assert 'class="histogram"' in page and "Most frequent answers" in page and "<meter" in page
+
+
+def test_shared_prompts_of_two_datasets_are_listed(client: Client, version: DatasetVersion, project: Any):
+    held_out = [{"question": "what is  3 + 1?", "answer": "4"}, {"question": "new", "answer": "1"}]
+    send(client, project, content(held_out), "eval.jsonl", name="Held out")
+    other = DatasetVersion.objects.exclude(pk=version.pk).get()
+    url = reverse("dataset-compare", args=[project.pk, version.dataset_id, version.number])
+    assert url in client.get(reverse("dataset", args=[project.pk, version.dataset_id])).content.decode()
+    page = client.get(url, {"with": str(other.pk)}).content.decode()
+    assert "What is 3 + 1?" in page and "Held out" in page
+    assert "No prompt is in both" not in page
+    assert "Choose another dataset" in client.get(url, {"with": str(version.pk)}).content.decode()

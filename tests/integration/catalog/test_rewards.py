@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils.html import escape
 
 from catalog.models import RewardConfig, RewardVersion
+from catalog.reward_kinds import KINDS
 from catalog.services import RewardRefused, dataset_upload, reward_delete, reward_save
+from trainers.rewards.spec import COMPONENT_CLASSES, COMPONENT_KINDS
 from workspaces.errors import Refused
 from workspaces.models import AuditEvent
 
@@ -215,3 +218,72 @@ def test_viewers_look_only(client: Client, carol: Any, project: Any, bob: Any):
     ):
         assert client.post(reverse(name, args=args)).status_code == 403
     assert RewardVersion.objects.count() == 1
+
+
+def test_the_form_saves_the_kinds_that_check_form_and_meaning(as_bob: Client, project: Any):
+    schema = {"type": "object", "required": ["name"]}
+    parts = (
+        {"kind": "math", "at_least": "1", "otherwise": "-0.5"},
+        {"kind": "similarity", "method": "token_sort", "ignore_case": "on"},
+        {"kind": "json_schema", "definition": json.dumps(schema), "partial": "0.2", "strict": "on"},
+        {"kind": "code", "tests": "cases", "every": "on", "timeout_s": "2"},
+        {"kind": "tags", "tags": "think, <answer>", "outside": "on"},
+        {"kind": "length_target", "target": "10", "width": "5", "unit": "tokens"},
+        {"kind": "overlong", "limit": "100", "buffer": "20", "unit": "characters"},
+        {"kind": "repetition", "size": "3", "unit": "words"},
+        {
+            "kind": "judge",
+            "endpoint": "https://api.example.com/v1",
+            "model": "referee",
+            "secret": "JUDGE_KEY",
+            "prompt": "How good is {completion}?",
+            "max_calls": "100",
+        },
+    )
+    answer = as_bob.post(reverse("reward-new", args=[project.pk]), form(*parts))
+    assert answer.status_code == 302, answer.content.decode()
+    version = RewardVersion.objects.get()
+    kept = {part["kind"]: part for part in version.spec["components"]}
+    assert (kept["math"]["at_least"], kept["math"]["otherwise"]) == (1, -0.5)
+    assert kept["similarity"]["method"] == "token_sort" and kept["json_schema"]["definition"] == schema
+    assert kept["tags"]["tags"] == ["think", "answer"] and kept["code"]["tests"] == "cases"
+    assert kept["judge"]["secret"] == "JUDGE_KEY" and kept["judge"]["max_calls"] == 100
+    page = as_bob.get(answer["Location"]).content.decode()
+    assert "Gate: below" in page and "How good is {completion}?" in page
+    again = as_bob.get(reverse("reward-edit", args=[project.pk, version.reward_id])).content.decode()
+    assert 'value="think, answer"' in again and "&quot;required&quot;: [" in again
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_a_component_of_every_kind_is_offered_with_its_fields(as_bob: Client, project: Any, kind: str):
+    page = as_bob.get(reverse("reward-component", args=[project.pk]), {"kind": kind})
+    assert page.status_code == 200 and escape(str(KINDS[kind].title)) in page.content.decode()
+
+
+def test_every_kind_of_the_spec_has_a_form_with_all_its_fields():
+    assert set(KINDS) == COMPONENT_KINDS
+    for kind, cls in COMPONENT_CLASSES.items():
+        assert set(KINDS[kind].base_fields) == set(cls.model_fields) - {"kind"}, kind
+        initial = {name: field.initial for name, field in KINDS[kind].base_fields.items() if field.initial is not None}
+        for name, value in initial.items():
+            default = cls.model_fields[name].default
+            if isinstance(default, int | float) and not isinstance(default, bool):
+                assert value == default, f"{kind}.{name}"
+
+
+def test_a_schema_that_is_no_json_is_named_beside_its_field(as_bob: Client, project: Any):
+    page = as_bob.post(reverse("reward-new", args=[project.pk]), form({"kind": "json_schema", "definition": "{broken"}))
+    assert 'id="id_c0-definition_error"' in page.content.decode()
+
+
+def test_a_judge_without_its_secret_says_so_on_the_bench(as_bob: Client, project: Any):
+    part = {
+        "kind": "judge",
+        "endpoint": "https://api.example.com/v1",
+        "model": "referee",
+        "secret": "NOT_THERE",
+        "prompt": "{completion}",
+    }
+    data = form(part) | {"try-source": "", "try-completion": "x"}
+    page = as_bob.post(reverse("reward-try", args=[project.pk]), data).content.decode()
+    assert "no secret called" in page and "NOT_THERE" in page
