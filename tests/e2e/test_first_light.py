@@ -100,7 +100,7 @@ def sign_in(page: Page) -> None:
     page.goto("/")
     page.get_by_label("E-mail").fill(EMAIL)
     page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("button", name="Sign in", exact=True).click()
     page.wait_for_url("**/projects/*/")
 
 

@@ -56,8 +56,10 @@ def test_a_passkey_signs_in_alone(visit: Any, alice: Any, project: Any):
     assert page.get_by_text("signs you in alone").is_visible()
     page.get_by_role("button", name="Your account").click()
     page.get_by_role("button", name="Sign out").click()
+    page.wait_for_url(f"**{reverse('sign-in')}")
+    window.open(reverse("tokens"))
     page.get_by_role("button", name="Sign in with a passkey").click()
-    page.wait_for_url(f"**{reverse('project-home', args=[project.pk])}")
+    page.wait_for_url(f"{window.url}{reverse('tokens')}")
     assert Authenticator.objects.get(type="webauthn").last_used_at is not None
     assert window.problems == []
 
