@@ -18,7 +18,9 @@ from jobs.risks import risks_of
 from jobs.selectors import jobs_visible_to
 from jobs.services import job_submit
 from jobs.sizes import size_of
-from trainers.spec import SpecError, parse_spec
+from trainers.presets import BY_KEY as PRESETS
+from trainers.presets import Preset
+from trainers.spec import ENVIRONMENT_SOURCE, SpecError, parse_spec
 from workspaces import access
 from workspaces.models import Project, Role
 from workspaces.scope import ProjectRequest, in_project
@@ -60,7 +62,7 @@ def job_preview(request: ProjectRequest, project: Project) -> HttpResponse:
 
 
 def _form_page(request: ProjectRequest, form: JobForm, status: int = 200) -> HttpResponse:
-    return render(request, "jobs/form.html", preview(form) | {"form": form}, status=status)
+    return render(request, "jobs/form.html", preview(form) | {"form": form, "presets": PRESETS.values()}, status=status)
 
 
 def preview(form: JobForm) -> dict[str, Any]:
@@ -78,7 +80,9 @@ def preview(form: JobForm) -> dict[str, Any]:
     if checked.task is not None and dataset is not None and base is not None:
         estimate = estimate_job(task=checked.task, base=base, rows=dataset.usable_rows)
         card |= {"estimate": estimate, "task": checked.task}
-        card["risks"] = risks_of(checked.task, dataset.usable_rows, dataset.report, estimate)
+        card["risks"] = risks_of(
+            checked.task, dataset.usable_rows, dataset.report, estimate, parameters=base.parameters
+        )
     return card
 
 
@@ -109,18 +113,31 @@ def _initial(request: ProjectRequest, project: Project) -> dict[str, Any]:
     if copied:
         job = access.get(jobs_visible_to(request.user).filter(project=project), copied, request.user)
         return _copy_of(job)
+    preset = PRESETS.get(request.GET.get("preset", ""))
     form = JobForm(project=project)
-    initial: dict[str, Any] = {}
+    initial: dict[str, Any] = _of_preset(preset) if preset else {}
     datasets, rewards = form.datasets, form.rewards
     wanted = request.GET.get("dataset", "")
     chosen = next((row for row in datasets if str(row.pk) == wanted), datasets[0] if len(datasets) == 1 else None)
-    if chosen is not None:
+    if chosen is not None and initial.get("data.source") != ENVIRONMENT_SOURCE:
         initial["data.source"] = chosen.source
         initial |= {f"data.columns.{part}": name for part, name in columns_by_hand(chosen).items()}
     wanted = request.GET.get("reward", "")
     reward = next((row for row in rewards if str(row.pk) == wanted), rewards[0] if len(rewards) == 1 else None)
-    if reward is not None:
+    if reward is not None and not (preset and "reward" in initial):
         initial["reward"] = str(reward.pk)
+    return initial
+
+
+def _of_preset(preset: Preset) -> dict[str, Any]:
+    """What the form shows for an example: its task, without a name, and on whatever data the person has."""
+    task = preset.task()
+    values = values_of(task)
+    initial = values | {"size": size_of(values)}
+    for left_to_the_form in ("name", "model.base", *(["data.source"] if "data" not in preset.spec else [])):
+        del initial[left_to_the_form]
+    if task.reward is not None:
+        initial |= {"reward": UNSAVED, "reward_spec": task.reward.model_dump_json()}
     return initial
 
 

@@ -304,7 +304,7 @@ class JobForm(forms.Form):
 
     @property
     def reward_options(self) -> list[tuple[str, str]]:
-        unsaved = [(UNSAVED, "The reward of the copied job")] if self.value("reward_spec") else []
+        unsaved = [(UNSAVED, "The reward that this task came with")] if self.value("reward_spec") else []
         return [("", "Choose a reward"), *unsaved, *((str(row.pk), str(row)) for row in self.rewards)]
 
     @property

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from jobs.estimate import Estimate, Work
-from trainers.spec import TaskSpec
+from trainers.defaults import rate_warning
+from trainers.spec import RECIPES, TaskSpec, read_by
 
-HIGH_LEARNING_RATE = 1e-3
+MANY_UPDATES = 8
+CHARACTERS_PER_TOKEN = 4.0
 MANY_STEPS = 300
 MANY_PASSES = 20
 LONG_ON_CPU = 256
@@ -17,16 +20,20 @@ SMALL_GROUP = 4
 COMPARE_WITH_ANSWER = frozenset({"exact", "numeric"})
 
 
-def risks_of(task: TaskSpec, rows: int, report: dict[str, Any], estimate: Estimate) -> list[str]:
+def risks_of(
+    task: TaskSpec, rows: int, report: dict[str, Any], estimate: Estimate, *, parameters: int = 0
+) -> list[str]:
     """What a person should know before starting, the gravest first.
 
-    ``rows`` is the number of usable rows, ``report`` the check of the dataset as it is stored.
+    ``rows`` is the number of usable rows, ``report`` the check of the dataset as it is stored, ``parameters`` the size
+    of the base model.
     """
     work = estimate.work
     return [
         *_about_reward(task, rows, report),
         *_about_data(task, rows, work),
-        *_about_learning(task, work),
+        *_about_learning(task, work, parameters),
+        *_about_sampling(task, report),
         *_about_cost(task, estimate),
     ]
 
@@ -56,34 +63,57 @@ def _about_data(task: TaskSpec, rows: int, work: Work) -> list[str]:
     passes = work.steps * work.rows_per_step / train
     if rows and passes > MANY_PASSES:
         found.append(f"Each row is used about {passes:.0f} times; with so few rows the model may learn them by heart.")
+    if task.recipe == "evaluate":
+        return []
     if task.evaluation.prompts == 0:
         found.append("Evaluation is off: there will be no before and after to tell whether it helped.")
     return found
 
 
-def _about_learning(task: TaskSpec, work: Work) -> list[str]:
+def _about_learning(task: TaskSpec, work: Work, parameters: int) -> list[str]:
     found = []
-    if task.hyperparameters.learning_rate > HIGH_LEARNING_RATE:
-        found.append(
-            f"A learning rate of {task.hyperparameters.learning_rate:g} is high for LoRA and may break the model; "
-            "2e-4 is a common start."
-        )
-    if task.recipe != "grpo":
-        return found
-    if task.sampling.group_size < SMALL_GROUP:
-        found.append(
-            f"With {task.sampling.group_size} completions per prompt the baseline is noisy; 8 is a common choice."
-        )
-    if task.loss.kl_coefficient == 0 and work.steps > MANY_STEPS:
+    if (warning := rate_warning(task, parameters)) is not None:
+        found.append(warning)
+    updates = task.hyperparameters.updates_per_batch * task.hyperparameters.minibatches
+    if task.recipe in read_by("hyperparameters.updates_per_batch") and updates > MANY_UPDATES:
+        found.append(f"{updates} optimizer steps on each batch train on samples of a policy that is long gone.")
+    kept = task.loss.kl_coefficient > 0 or task.recipe not in read_by("loss.kl_coefficient")
+    if not kept and work.steps > MANY_STEPS:
         found.append(f"Over {work.steps} steps nothing holds the model near its start; a KL coefficient of 0.01 would.")
-    if task.sampling.top_p < 1:
-        found.append("With top p below 1 the model is trained on samples that are not quite its own.")
     return found
+
+
+def _about_sampling(task: TaskSpec, report: dict[str, Any]) -> list[str]:
+    sampling, found = task.sampling, []
+    grouped = task.recipe in ("grpo", "best_of_n")
+    if grouped and sampling.group_size < SMALL_GROUP:
+        found.append(
+            f"With {sampling.group_size} completions per prompt the baseline is noisy, and many groups will be all "
+            "right or all wrong and teach nothing; 8 is a common choice."
+        )
+    if sampling.top_p < 1 and task.recipe in ("grpo", "ppo_critic", "distill"):
+        found.append("With top p below 1 the model is trained on samples that are not quite its own.")
+    if task.recipe == "grpo" and sampling.one_step_off_policy and task.loss.importance_cap is None:
+        found.append("Batches that are a step old need an importance cap; 2 is a common choice.")
+    longest = _tokens_of_answers(report)
+    if RECIPES[task.recipe].samples and longest and longest > sampling.max_new_tokens:
+        found.append(
+            f"One answer in twenty of the dataset takes about {longest:,} tokens or more, and a completion is cut at "
+            f"{sampling.max_new_tokens:,}: right answers of that length could not be given."
+        )
+    return found
+
+
+def _tokens_of_answers(report: dict[str, Any]) -> int:
+    """About how many tokens the longest twentieth of the answers takes, as far as the check of the data tells."""
+    lengths, rate = (report.get("lengths") or {}).get("answer") or {}, report.get("tokens") or {}
+    characters = lengths.get("p95") or 0
+    return math.ceil(characters / (rate.get("per_token") or CHARACTERS_PER_TOKEN)) if characters else 0
 
 
 def _about_cost(task: TaskSpec, estimate: Estimate) -> list[str]:
     found = []
-    if estimate.device == "cpu" and task.recipe == "grpo" and task.sampling.max_new_tokens > LONG_ON_CPU:
+    if estimate.device == "cpu" and RECIPES[task.recipe].samples and task.sampling.max_new_tokens > LONG_ON_CPU:
         found.append(f"{task.sampling.max_new_tokens} tokens per completion take long on CPU cores.")
     if task.resources.tier == "spot" and task.checkpointing.every_minutes > 10:
         found.append(

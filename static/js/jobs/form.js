@@ -32,7 +32,7 @@ function recipeChosen() {
   const recipe = form.querySelector('input[name="recipe"]:checked')?.value;
   for (const part of form.querySelectorAll("[data-recipes]")) part.hidden = !part.dataset.recipes.split(" ").includes(recipe);
   for (const group of form.querySelectorAll(".fold-group")) group.hidden = !group.querySelector(".field:not([hidden])");
-  for (const fold of form.querySelectorAll(".fold")) fold.hidden = !fold.querySelector(".fold-group:not([hidden])");
+  for (const fold of form.querySelectorAll(".fold:has(.fold-group)")) fold.hidden = !fold.querySelector(".fold-group:not([hidden])");
   const loss = form.elements.namedItem("loss.name");
   const fitting = losses[recipe] ?? [];
   for (const option of loss.options) option.hidden = option.disabled = !fitting.includes(option.value);
