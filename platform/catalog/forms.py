@@ -62,6 +62,12 @@ class UploadForm(forms.Form):
         label=gettext_lazy("Text column"), required=False, max_length=200, help_text=gettext_lazy("Plain text.")
     )
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for part in PARTS:
+            # The columns of a file that was refused (templates/catalog/upload_refused.html).
+            self.fields[part].widget.attrs["list"] = "file-columns"
+
     def clean_file(self) -> UploadedFile:
         file: UploadedFile = self.cleaned_data["file"]
         if file.size is not None and file.size > settings.UPLOAD_MAX_BYTES:

@@ -13,6 +13,7 @@
   const text = progress.querySelector("[data-progress-text]");
   const button = form.querySelector("button.btn-primary");
   const abort = form.querySelector("[data-abort]");
+  const columns = form.querySelector("[data-columns]");
   const limit = Number(form.dataset.limit);
   const hint = note.textContent;
   let suggested = "";
@@ -108,7 +109,11 @@
         return;
       }
       busy(false);
-      if (request.status === 422 && answer.html) result.innerHTML = answer.html;
+      if (request.status === 422 && answer.html) {
+        result.innerHTML = answer.html;
+        // The file was read: its columns can be picked where they are named.
+        if (result.querySelector("#file-columns")) columns.open = true;
+      }
       else if (request.status === 413) complain("The server does not accept a file this large.");
       else complain(`The server could not take the file (${request.status}). Try again.`);
       result.scrollIntoView({ block: "nearest" });

@@ -65,7 +65,8 @@ def test_a_file_that_is_no_data_stays_on_the_page_with_the_reasons(visit: Any, b
     page.get_by_label("File", exact=True).set_input_files(file)
     page.get_by_role("button", name="Upload and check").click()
     page.get_by_role("alert").filter(has_text="No column looks like a prompt").wait_for()
-    page.get_by_text("Columns found by their names").click()
+    assert page.locator("#file-columns option").evaluate_all("all => all.map(one => one.value)") == ["甲", "乙"]
+    assert page.get_by_role("alert").count() == 1 and page.get_by_text("No column looks like a prompt").count() == 1
     page.get_by_label("Prompt column").fill("甲")
     page.get_by_label("Answer column").fill("乙")
     page.get_by_role("button", name="Upload and check").click()

@@ -94,7 +94,9 @@ def dataset_upload(request: ProjectRequest, project: Project) -> HttpResponse:
             url = reverse("dataset", args=[project.pk, version.dataset_id])
             return JsonResponse({"url": url}, status=201) if scripted else redirect(url)
     report = getattr(refusal, "report", None)
-    problems = grouped([problem.model_dump() for problem in report.problems])[:PROBLEMS_SHOWN] if report else []
+    # The refusal itself need not be said a second time.
+    found = [problem for problem in report.problems if problem.message not in str(refusal)] if report else []
+    problems = grouped([problem.model_dump() for problem in found])[:PROBLEMS_SHOWN]
     context = {"form": form, "refusal": refusal, "report": report, "problems": problems}
     if scripted:
         html = render_to_string("catalog/upload_refused.html", context, request)
