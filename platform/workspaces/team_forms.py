@@ -66,6 +66,13 @@ class TypedEmailForm(forms.Form):
     typed_email = forms.CharField(label=_("Your e-mail address"), max_length=320)
 
 
+class HiddenText(forms.Textarea):
+    """A field of several lines whose content is never sent back."""
+
+    def format_value(self, value: Any) -> str:
+        return ""
+
+
 class SecretForm(forms.Form):
     mark_optional = False
 
@@ -77,8 +84,8 @@ class SecretForm(forms.Form):
         label=_("Value"),
         max_length=20_000,
         strip=False,
-        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
-        help_text=_("Stored encrypted. It cannot be read back, only replaced."),
+        widget=HiddenText(attrs={"rows": 3, "class": "hidden-text", "autocomplete": "off", "spellcheck": "false"}),
+        help_text=_("Stored encrypted. It cannot be read back, only replaced. Key files of several lines fit too."),
     )
 
 

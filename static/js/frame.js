@@ -121,7 +121,7 @@
   // -- A button that was pressed is busy at once, and cannot be pressed twice.
   document.addEventListener("submit", (event) => {
     const form = event.target;
-    if (event.defaultPrevented || form.method === "dialog" || form.matches("[data-theme-form]")) return;
+    if (event.defaultPrevented || form.method === "dialog" || form.matches("[data-theme-form], [data-download]")) return;
     if (form.dataset.sent) {
       event.preventDefault();
       return;

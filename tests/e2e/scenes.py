@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import uuid
@@ -22,7 +23,11 @@ from catalog.registry import model_version_create
 from catalog.services import dataset_upload, reward_save
 from jobs.models import Job
 from jobs.states import State
-from workspaces.models import Project, User, Workspace
+from workspaces.invitations import invitation_create
+from workspaces.models import Invitation, Project, Role, User, Workspace
+from workspaces.services import member_add
+from workspaces.tokens import token_create
+from workspaces.vault import secret_set
 
 WIDE, PHONE = (1440, 900), (390, 844)
 NASTY_NAMES = (
@@ -117,6 +122,29 @@ def nasty_rows() -> list[str]:
 def upload(project: Project, user: User, name: str, rows: list[str], file_name: str = "rows.jsonl") -> DatasetVersion:
     file = io.BytesIO("\n".join(rows).encode())
     return dataset_upload(project=project, name=name[:200], file=file, file_name=file_name, actor=user)
+
+
+# The key in the link of the open invitation that ``fill_team`` makes.
+INVITATION_KEY = "an-invitation"
+
+
+def fill_team(workspace: Workspace, user: User, names: tuple[str, ...] = ("Grace",)) -> None:
+    """Members, tokens, secrets and invitations of a team, each with one of the names."""
+    roles = (Role.EDITOR, Role.ADMIN, Role.OWNER, Role.VIEWER)
+    for number, name in enumerate(names):
+        person = User.objects.create_user(f"person{number}@example.org", name=name[:150])
+        member_add(workspace=workspace, user=person, role=roles[number % 4], actor=user)
+        token_create(user=person, workspace=workspace, name=name[:100], role=Role.VIEWER)
+        secret_set(workspace=workspace, name=f"KEY_{number}", value=f"value number {number}", actor=person)
+        invitation_create(workspace=workspace, email=f"new{number}@example.org", role=Role.VIEWER, actor=user)
+    digest = hashlib.sha256(INVITATION_KEY.encode()).hexdigest()
+    Invitation.objects.filter(email="new0@example.org").update(digest=digest)
+
+
+def team_pages(workspace: Workspace) -> dict[str, str]:
+    """The address of every page of a team, by name."""
+    names = ("workspace", "members", "secrets", "team-tokens", "audit", "workspace-transfer", "workspace-delete")
+    return {name: reverse(name, args=[workspace.pk]) for name in names}
 
 
 def fill_rewards(project: Project, user: User, names: tuple[str, ...] = ()) -> None:

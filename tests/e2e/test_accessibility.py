@@ -21,6 +21,7 @@ def test_axe_finds_nothing_serious(visit: Any, alice: Any, bob: Any, project: An
     scenes.fill_rewards(project, alice)
     version = scenes.upload(project, alice, "Sums", scenes.nasty_rows())
     done = next(job for job in scenes.fill_jobs(project, alice) if job.model_version)
+    scenes.fill_team(workspace, alice)
     token_create(user=alice, workspace=workspace, name="laptop")
     reward = project.rewards.get(name="Format and answer")
     names = ("project-home", "datasets", "dataset-upload", "rewards", "reward-new", "models")
@@ -32,10 +33,15 @@ def test_axe_finds_nothing_serious(visit: Any, alice: Any, bob: Any, project: An
         reverse("model", args=[project.pk, done.model_version.model_id]),
         *(reverse(name) for name in ("settings", "tokens")),
         reverse("project-new", args=[workspace.pk]),
+        reverse("workspace-new"),
+        reverse("account"),
+        *scenes.team_pages(workspace).values(),
     ]
     found = []
     paths += scenes.ways_to_sign_in(alice)
-    signed_out = [reverse(name) for name in scenes.SIGNED_OUT]
+    invitation = reverse("invitation", args=[scenes.INVITATION_KEY])
+    paths.append(invitation)
+    signed_out = [*(reverse(name) for name in scenes.SIGNED_OUT), invitation]
     for person, pages in ((alice, paths), (bob, [reverse("mfa_activate_totp")]), (None, signed_out)):
         window = visit(person, theme=theme, proven=person is not None)
         for path in pages:

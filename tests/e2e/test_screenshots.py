@@ -14,7 +14,7 @@ import scenes
 from django.urls import reverse
 
 from config.sign_in import SignUp, SingleSignOn
-from workspaces.models import User
+from workspaces.models import User, Workspace
 
 pytestmark = [pytest.mark.browser, pytest.mark.full, pytest.mark.django_db(transaction=True)]
 
@@ -85,8 +85,24 @@ def test_settings(look: Any, alice: Any, workspace: Any):
     look(
         alice,
         {name: reverse(name) for name in ("settings", "password", "tokens")}
-        | {"project-new": reverse("project-new", args=[workspace.pk])},
+        | {"project-new": reverse("project-new", args=[workspace.pk])}
+        | {"workspace-new": reverse("workspace-new"), "account": reverse("account")},
     )
+
+
+def test_a_team_of_one(look: Any, alice: Any, workspace: Any):
+    look(alice, {f"nothing-{name}": path for name, path in scenes.team_pages(workspace).items()})
+
+
+def test_a_team_with_nasty_names(look: Any, alice: Any, workspace: Any):
+    scenes.fill_team(workspace, alice, scenes.NASTY_NAMES)
+    Workspace.objects.update(name=scenes.NASTY_NAMES[2])
+    look(alice, {f"much-{name}": path for name, path in scenes.team_pages(workspace).items()})
+    look(None, {"invitation": reverse("invitation", args=[scenes.INVITATION_KEY])})
+
+
+def test_an_invitation_that_is_gone(look: Any, db: None):
+    look(None, {"invitation-gone": reverse("invitation", args=["gone"])}, expect=410)
 
 
 def test_little(look: Any, alice: Any, project: Any):

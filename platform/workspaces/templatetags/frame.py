@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from django import template
@@ -65,7 +65,10 @@ def rail_end_links(context: Context) -> list[Link]:
     team = getattr(request, "workspace", None) or (project.workspace if project else None)
     if team is not None:
         wanted.insert(0, ("members", (team.pk,), "people", _("Team")))
-    return _links(request.path, wanted)
+    links = _links(request.path, wanted)
+    if hasattr(request, "workspace"):
+        links[0] = replace(links[0], current=links[0].current or "true")
+    return links
 
 
 @register.simple_tag(takes_context=True)
