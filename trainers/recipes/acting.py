@@ -35,9 +35,9 @@ class SingleTurn:
         texts = [[completion_text(self.engine, completion.tokens) for completion in group] for group in sampled]
         sampled_at = time.monotonic()
         inputs = [
-            ScoredInput(prompt.text, text, prompt.row.answer, prompt.row.row)
-            for prompt, group in zip(prompts, texts, strict=True)
-            for text in group
+            ScoredInput(prompt.text, text, prompt.row.answer, prompt.row.row, len(completion.tokens))
+            for prompt, group, completions in zip(prompts, texts, sampled, strict=True)
+            for text, completion in zip(group, completions, strict=True)
         ]
         scores = iter(self._scores(inputs))
         groups = [

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -57,6 +57,8 @@ def run_work(ctx: RunContext, launch: Launch, storage: Storage) -> dict[str, Any
             teacher_path=resolve_base_model(launch.teacher_model, cache) if launch.teacher_model else None,
             teacher_adapter=fetch_adapter(ctx, storage, launch.teacher_adapter, "teacher"),
         )
+        if scorer is not None and (spent := scorer.metrics()):
+            ctx.emit("log", level="info", text=_spent_words(spent))
     return result
 
 
@@ -156,6 +158,12 @@ def _tell_isolation(ctx: RunContext, scorer: Scorer) -> None:
     if lacks := scorer.isolation_lacks():
         text = "Code of the reward runs with fewer walls than there could be:\n" + "\n".join(lacks)
         ctx.emit("log", level="warning", text=text)
+
+
+def _spent_words(spent: Mapping[str, float]) -> str:
+    calls, tokens, rate = spent["judge/calls"], spent["judge/tokens"], spent["judge/cache_hit_rate"]
+    cost = f", {spent['judge/cost']:.4g} in money" if spent["judge/cost"] else ""
+    return f"Judges: {calls:,.0f} requests, {tokens:,.0f} tokens{cost}; {rate:.0%} of the questions were known already."
 
 
 def _load_torch(threads: int) -> Any:
