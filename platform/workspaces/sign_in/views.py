@@ -55,7 +55,14 @@ def sign_in(request: HttpRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid() and form.user is not None:
         return _enter(request, form.user, target)
     status = 429 if form.has_error("__all__", "limited") else 200
-    context = {"form": form, "next": wanted if safe else "", "sign_up": settings.SIGN_UP.possible, "sso": settings.OIDC}
+    context = {
+        "form": form,
+        "next": wanted if safe else "",
+        "sign_up": settings.SIGN_UP.possible,
+        "sso": settings.OIDC,
+        # Browsers know passkeys for names only.
+        "passkeys_possible": browsers.has_name(request.get_host()),
+    }
     return render(request, "workspaces/sign_in.html", context, status=status)
 
 
@@ -94,7 +101,6 @@ def security(request: SignedInRequest) -> HttpResponse:
         "connected": SocialAccount.objects.filter(user=user).exists(),
         "waiting": EmailAddress.objects.filter(user=user, verified=False).first(),
         "required": settings.REQUIRE_TWO_FACTORS,
-        # Browsers know passkeys for names only.
         "passkeys_possible": browsers.has_name(request.get_host()),
     }
     return render(request, "workspaces/security.html", context)

@@ -7,7 +7,6 @@ from django.utils.translation import gettext_lazy as _
 MESSAGES = {
     "account/messages/email_confirmed.txt": _("The address is confirmed."),
     "account/messages/email_confirmation_failed.txt": _("Someone else has confirmed this address already."),
-    "account/messages/email_confirmation_sent.txt": _("We sent a mail with a link to this address."),
     "account/messages/email_deleted.txt": _("The address is no longer waiting to be confirmed."),
     "account/messages/password_changed.txt": _("The password is changed. Sign in with it."),
     "mfa/messages/totp_activated.txt": _("The authenticator app is on."),
