@@ -35,7 +35,7 @@ class Row(Protocol):
 
     @property
     def prompt_messages(self) -> Sequence[Message]:
-        """The chat up to and including the last question, system message first if there is one; empty for plain text."""
+        """The chat up to and including the last question, the system message first; empty for a plain text."""
         ...
 
     @property

@@ -39,10 +39,10 @@ class Meter:
         return peak_flops(self._engine.device.type, self._engine.dtype, self._engine.threads)
 
     def _memory(self) -> dict[str, float]:
-        values = {
-            "system/memory_gb": self._process.memory_info().rss / 1e9,
-            "system/memory_peak_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _MAXRSS_BYTES / 1e9,
-        }
+        now = self._process.memory_info().rss
+        # The kernel adds up its high-water mark only now and then, so it may stand below what is in use.
+        peak = max(now, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _MAXRSS_BYTES)
+        values = {"system/memory_gb": now / 1e9, "system/memory_peak_gb": peak / 1e9}
         if self._engine.device.type == "cuda":
             values["system/gpu_memory_peak_gb"] = torch.cuda.max_memory_allocated(self._engine.device) / 1e9
         return values
