@@ -175,7 +175,8 @@ class Engine:
         """How hidden states whose rows belong to these adapters become logits; None where only the weight is needed."""
         name = self.output.group.names[0]
         adapted = any(adapter is not None and name in adapter.factors for adapter in set(adapters))
-        if not adapted and self.output.bias is None and not self.output.weight.requires_grad:
+        trained = torch.is_grad_enabled() and self.output.weight.requires_grad
+        if not adapted and self.output.bias is None and not trained:
             return None
         numbers = {id(adapter): (place, adapter) for place, adapter in enumerate(dict.fromkeys(adapters))}
         by_number = dict(numbers.values())

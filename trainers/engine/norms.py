@@ -23,7 +23,8 @@ class FusedRmsNorm(nn.Module):
         self.weight, self.eps = weight, eps
 
     def forward(self, x: Tensor) -> Tensor:
-        if not x.requires_grad and not self.weight.requires_grad and x.dtype == torch.float32:
+        recorded = torch.is_grad_enabled() and (x.requires_grad or self.weight.requires_grad)
+        if not recorded and x.dtype == torch.float32:
             return functional.rms_norm(x, self.weight.shape, self.weight, self.eps)
         return _RmsNorm.apply(x, self.weight, self.eps)
 
