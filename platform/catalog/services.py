@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
-from pathlib import PurePath
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePath
 from typing import IO, Any
 
 from django.conf import settings
@@ -18,11 +20,11 @@ from catalog.naming import checked_name, find_or_make, next_number
 from trainers.data.report import Report
 from trainers.rewards.spec import RewardSpec
 from trainers.spec import Columns, describe_error
-from trainers.storage import Storage, StorageError
+from trainers.storage import Storage, StorageError, hash_file
 from workspaces.downloads import plain_name
 from workspaces.errors import Refused
 from workspaces.models import Project, User
-from workspaces.quota import check_room
+from workspaces.quota import check_room, hold_room
 from workspaces.services import audit
 
 logger = logging.getLogger(__name__)
@@ -60,11 +62,14 @@ def dataset_upload(
         if not report.ready:
             raise DatasetRefused(nothing_usable(report), report)
         stored = as_stored(report)
-        check_room(project.workspace, local.stat().st_size, "The file")
+        adding = _adding(project, local)
+        check_room(project.workspace, adding, "The file")
         storage = Storage(settings.STORAGE_URL)
         with local.open("rb") as stream:
             key, sha256, size = storage.put_content(stream)
-        with transaction.atomic():
+        with transaction.atomic(), _stored(key):
+            # Another upload may have taken the room meanwhile, or the team may have been deleted.
+            hold_room(project.workspace, adding, "The file")
             lock_object(key)
             # Between storing and this lock the same bytes may have been removed with another dataset.
             if not storage.exists(key):
@@ -92,6 +97,23 @@ def dataset_upload(
             )
             audit(workspace=project.workspace, actor=actor, action="dataset.upload", obj=version)
     return version
+
+
+def _adding(project: Project, local: Path) -> int | None:
+    """How many bytes the file adds to what the team stores; None when it has the same bytes already."""
+    sha256, size = hash_file(local)
+    known = DatasetVersion.objects.filter(dataset__project__workspace=project.workspace_id, sha256=sha256)
+    return None if known.exists() else size
+
+
+@contextmanager
+def _stored(key: str) -> Iterator[None]:
+    """Remove the stored object again when nothing comes to refer to it."""
+    try:
+        yield
+    except Refused:
+        _forget_objects([key])
+        raise
 
 
 @transaction.atomic

@@ -52,12 +52,23 @@ def usage_of(workspace: Workspace) -> Usage:
     return Usage(parts, limit_of(workspace))
 
 
-def check_room(workspace: Workspace, adding: int, what: str) -> None:
+def hold_room(workspace: Workspace, adding: int | None, what: str) -> None:
+    """:func:`check_room` while nobody else can take the room: until the caller's transaction ends.
+
+    Also refuses a team that was deleted in the meantime.
+    """
+    held = Workspace.objects.select_for_update().filter(pk=workspace.pk, closed_at__isnull=True).first()
+    if held is None:
+        raise Refused("This workspace was deleted.")
+    check_room(held, adding, what)
+
+
+def check_room(workspace: Workspace, adding: int | None, what: str) -> None:
     """Raise :class:`Refused` unless ``adding`` more bytes fit; ``what`` begins the sentence ("The file").
 
-    With ``adding`` 0 it refuses only where nothing is left at all.
+    With ``adding`` 0 it refuses only where nothing is left at all, with None (nothing new is stored) never.
     """
-    if limit_of(workspace) is None:
+    if adding is None or limit_of(workspace) is None:
         return
     usage = usage_of(workspace)
     assert usage.limit is not None

@@ -18,6 +18,7 @@ from catalog.services import dataset_upload
 from jobs.models import Job
 from trainers.spec import SpecError
 from trainers.storage import Storage
+from workspaces.closing import workspace_close
 from workspaces.errors import Refused
 from workspaces.quota import check_room, usage_of
 from workspaces.services import quota_set
@@ -75,6 +76,39 @@ def test_an_upload_over_the_quota_is_refused_before_it_is_stored(
     assert "are left" in page.content.decode()
     assert set(Storage(settings.STORAGE_URL).list("objects")) == before
     assert DatasetVersion.objects.count() == 1
+
+
+def test_bytes_that_are_there_already_fit_a_full_workspace(workspace: Any, project: Any, alice: Any):
+    first = upload(project, alice)
+    quota_set(workspace=workspace, quota_bytes=1)
+    assert upload(project, alice) == first
+    assert upload(project, alice, "Copy").sha256 == first.sha256
+
+
+def test_a_file_that_finds_the_room_taken_is_not_left_in_storage(
+    workspace: Any, project: Any, alice: Any, settings: Any, monkeypatch: pytest.MonkeyPatch
+):
+    quota_set(workspace=workspace, quota_bytes=len(ROWS) + 10)
+    other, before = ROWS.replace(b"1 + 1", b"4 + 4"), set(Storage(settings.STORAGE_URL).list("objects"))
+    put = Storage.put_content
+
+    def beaten(storage: Storage, stream: Any) -> Any:
+        monkeypatch.setattr(Storage, "put_content", put)
+        upload(project, alice, "The other")
+        return put(storage, stream)
+
+    monkeypatch.setattr(Storage, "put_content", beaten)
+    with pytest.raises(Refused, match="are left"):
+        upload(project, alice, "Too late", other)
+    kept = DatasetVersion.objects.get()
+    assert set(Storage(settings.STORAGE_URL).list("objects")) - before == {kept.object_key} - before
+
+
+def test_nothing_is_uploaded_into_a_workspace_that_was_deleted_meanwhile(workspace: Any, project: Any, alice: Any):
+    workspace_close(workspace=workspace, typed_name=workspace.name, actor=alice)
+    with pytest.raises(Refused, match="was deleted"):
+        upload(project, alice)
+    assert not DatasetVersion.objects.exists()
 
 
 def test_a_merged_model_over_the_quota_is_refused(workspace: Any, project: Any, alice: Any):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import threading
 from collections.abc import Callable
 from datetime import timedelta
@@ -11,10 +12,12 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
+from catalog.models import DatasetVersion
+from catalog.services import dataset_upload
 from workspaces.errors import Refused
 from workspaces.invitations import invitation_accept_new, invitation_create
 from workspaces.membership import member_role_set, workspace_leave
-from workspaces.models import Invitation, Membership, Role, User
+from workspaces.models import Invitation, Membership, Project, Role, User, Workspace
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -88,3 +91,18 @@ def test_two_admins_who_invite_one_address_send_one_invitation(workspace: Any, a
     results = at_once(lambda: invite(alice), lambda: invite(bob))
     assert sum(isinstance(result, Refused) for result in results) == 1, results
     assert Invitation.objects.filter(expires_at__gt=timezone.now() + timedelta(days=6)).count() == 1
+
+
+def test_two_uploads_do_not_share_the_last_room(workspace: Any, alice: Any):
+    project = Project.objects.create(workspace=workspace, name="Sums", created_by=alice)
+    rows = [b'{"question": "%d + 1?", "answer": "2"}\n' % number for number in range(2)]
+    Workspace.objects.update(quota_bytes=len(rows[0]) + 5)
+
+    def upload(number: int) -> DatasetVersion:
+        return dataset_upload(
+            project=project, name=f"D{number}", file=io.BytesIO(rows[number]), file_name="r.jsonl", actor=alice
+        )
+
+    results = at_once(lambda: upload(0), lambda: upload(1))
+    assert sum(isinstance(result, Refused) for result in results) == 1, results
+    assert DatasetVersion.objects.count() == 1
