@@ -95,13 +95,13 @@ def journal_take(*, attempt_id: UUID, watcher: str, events: Sequence[Event]) -> 
     for expected, event in enumerate(fresh, start=attempt.cursor + 1):
         if event["seq"] != expected:
             raise JournalGap(f"expected event {expected} of attempt {attempt_id}, got {event['seq']}")
-    hide = mask_of_project(attempt.job.project_id).text
-    records.ingest(subject_kind=HOLDER, subject_id=attempt.job_id, attempt=attempt.number, events=fresh, hide=hide)
+    mask = mask_of_project(attempt.job.project_id)
+    records.ingest(subject_kind=HOLDER, subject_id=attempt.job_id, attempt=attempt.number, events=fresh, hide=mask.text)
     for event in fresh:
         if event["kind"] == "checkpoint":
             _store_checkpoint(attempt, event)
         elif event["kind"] == "state":
-            _note_state(attempt, event)
+            _note_state(attempt, mask.value(event))
     _note_progress(attempt, fresh)
     attempt.cursor = fresh[-1]["seq"]
     attempt.save(update_fields=["cursor", "report"])

@@ -21,7 +21,7 @@ from workspaces import holdings
 from workspaces.downloads import Entry, zip_of
 from workspaces.masking import Mask
 from workspaces.models import ApiToken, AuditEvent, Invitation, Membership, Project, Secret, User, Workspace
-from workspaces.vault import mask_of
+from workspaces.vault import mask_of, mask_of_person
 
 T = TypeVar("T")
 STRETCH = 500
@@ -83,10 +83,11 @@ def person_json(user: User) -> Iterator[bytes]:
     ]
     for holding in holdings.all_holdings():
         tables += [(f"{holding.name}/{name}", rows) for name, rows in holding.tables_of_person(user)]
+    mask = _let_go(lambda: mask_of_person(user))
     yield b"{"
     for place, (name, rows) in enumerate(tables):
         yield (b"," if place else b"") + json.dumps(name).encode() + b":["
-        for number, line in enumerate(_lines(rows, Mask())):
+        for number, line in enumerate(_lines(rows, mask)):
             yield (b"," if number else b"") + line
         yield b"]"
     yield b"}\n"

@@ -96,6 +96,11 @@ def mask_of_project(project_id: UUID) -> Mask:
     return _mask(Secret.objects.filter(workspace__projects=project_id).values_list("sealed", flat=True))
 
 
+def mask_of_person(user: User) -> Mask:
+    """Hides the values of all secrets of the teams a person is in."""
+    return _mask(Secret.objects.filter(workspace__memberships__user=user).values_list("sealed", flat=True))
+
+
 def _mask(sealed: Iterable[str]) -> Mask:
     values = []
     for text in sealed:

@@ -63,6 +63,8 @@ def rail_end_links(context: Context) -> list[Link]:
     wanted: list[tuple[str, tuple[Any, ...], str, Any]] = [("settings", (), "settings", _("Settings"))]
     project = frame_project(context)
     team = getattr(request, "workspace", None) or (project.workspace if project else None)
+    if team is None and len(teams := my_workspaces(context)) == 1:
+        team = teams[0]
     if team is not None:
         wanted.insert(0, ("members", (team.pk,), "people", _("Team")))
     links = _links(request.path, wanted)

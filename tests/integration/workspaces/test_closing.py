@@ -232,6 +232,7 @@ def test_the_export_has_every_row_and_file_and_no_key(
     assert [row["value"] for row in rows] == [1.0, 2.0]
     listed = [json.loads(line)["key"] for line in archive.read("files.jsonl").splitlines()]
     assert f"reports/{job.pk}/1.html" in listed
+    assert not [key for key in listed if key.startswith("journals/")], "they hold what was masked elsewhere"
     assert {f"files/{key}" for key in listed} <= names
     version = DatasetVersion.objects.get(dataset__name=MARK)
     assert MARK.encode() in archive.read(f"files/{version.object_key}")

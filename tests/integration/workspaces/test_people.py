@@ -19,10 +19,12 @@ from jobs.services import job_cancel
 from workspaces import live, people
 from workspaces.errors import Refused
 from workspaces.invitations import invitation_create
+from workspaces.masking import MASKED
 from workspaces.membership import member_role_set
 from workspaces.models import ApiToken, AuditEvent, Invitation, Membership, Role, User, Workspace
 from workspaces.people import FORMER, person_activate, person_deactivate, person_delete
 from workspaces.tokens import token_authenticate, token_create
+from workspaces.vault import secret_set
 
 pytestmark = pytest.mark.django_db
 
@@ -128,6 +130,8 @@ def test_a_second_owner_is_enough(alice: Any, bob: Any, workspace: Any):
 def test_the_export_is_one_json_file_of_ones_own(client: Client, workspace: Any, project: Any, alice: Any, bob: Any):
     factories.job(project, bob, name="mine")
     factories.job(project, alice, name="hers")
+    factories.job(project, bob, name="with hf_Zk3vQ9mSx7TrW2pL")
+    secret_set(workspace=workspace, name="HF_TOKEN", value="hf_Zk3vQ9mSx7TrW2pL", actor=alice)
     _token, key = token_create(user=bob, workspace=workspace, name="laptop")
     client.force_login(bob)
     answer = client.post(reverse("account-export"))
@@ -135,7 +139,8 @@ def test_the_export_is_one_json_file_of_ones_own(client: Client, workspace: Any,
     text = b"".join(answer.streaming_content).decode()
     data = json.loads(text)
     assert data["account"][0]["email"] == bob.email
-    assert [row["name"] for row in data["jobs/jobs"]] == ["mine"]
+    assert sorted(row["name"] for row in data["jobs/jobs"]) == ["mine", f"with {MASKED}"]
+    assert "hf_Zk3" not in text
     assert [row["role"] for row in data["memberships"]] == [Role.EDITOR]
     assert data["tokens"][0]["name"] == "laptop"
     assert key not in text

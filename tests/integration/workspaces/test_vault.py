@@ -141,6 +141,10 @@ def test_logs_samples_and_reasons_of_a_run_are_masked_as_they_come(workspace: An
     assert LogLine.objects.get().text == f"GET https://hub.example/?token={MASKED}"
     rollout = Rollout.objects.get()
     assert (rollout.prompt, rollout.completion, rollout.answer) == (f"say {MASKED}", MASKED, MASKED)
+    end = {"t": 2.0, "kind": "state", "state": "failed", "seq": attempt.cursor + 3}
+    journal_take(attempt_id=attempt.pk, watcher="w", events=[{**end, "error": {"message": f"401 for {VALUE}"}}])
+    attempt.refresh_from_db()
+    assert attempt.report["error"] == {"message": f"401 for {MASKED}"}
     job_transition(job_id=job.pk, to=State.FAILED, reason=f"401 for {VALUE}")
     job.refresh_from_db()
     assert job.reason == f"401 for {MASKED}"
