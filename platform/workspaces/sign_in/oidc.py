@@ -15,7 +15,7 @@ from allauth.socialaccount.providers.oauth2.views import OAuth2CallbackView, OAu
 from allauth.socialaccount.providers.openid_connect.views import OpenIDConnectOAuth2Adapter
 from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
-from django.http import Http404, HttpRequest, HttpResponseBase
+from django.http import Http404, HttpRequest, HttpResponseBase, QueryDict
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
@@ -82,7 +82,11 @@ def _answered(view: Any, request: HttpRequest) -> HttpResponseBase:
 @never_cache
 @require_safe
 def start(request: HttpRequest, provider_id: str) -> HttpResponseBase:
-    """On to the provider's page."""
+    """On to the provider's page. Of the query only ``next`` counts: the rest could change what is asked for."""
+    wanted = QueryDict(mutable=True)
+    if "next" in request.GET:
+        wanted["next"] = request.GET["next"]
+    request.GET = wanted
     return _answered(OAuth2LoginView, request)
 
 

@@ -142,6 +142,16 @@ def watched() -> Iterator[list[str]]:
         yield written
 
 
+FOREIGN = re.compile(
+    rb"""<(?:script|link|img|iframe|source|form)\b[^>]*\b(?:src|href|action)=["']?(?:https?:)?//""", re.I
+)
+
+
+def foreign_parts(answer: Answer) -> list[str]:
+    """What a page would load from, or send to, anywhere but here."""
+    return [f"loads {found.decode(errors='replace')}…" for found in FOREIGN.findall(answer.body)]
+
+
 def hints(answer: Answer) -> list[str]:
     """What an answer to an outsider gives away."""
     return [f"shows {MARKER}"] if answer.shows(MARKER) else []

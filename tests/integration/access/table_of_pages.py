@@ -93,7 +93,7 @@ CATALOG = (
     at(f"{PROJECT}/datasets/upload/", get=EDITOR, post=EDITOR, form={"name": "New data"}),
     at(f"{PROJECT}/datasets/<uuid:dataset_id>/", get=VIEWER),
     at(f"{PROJECT}/datasets/<uuid:dataset_id>/v<int:number>/file/", get=VIEWER),
-    at(f"{PROJECT}/datasets/<uuid:dataset_id>/v<int:number>/compare/", get=VIEWER),
+    at(f"{PROJECT}/datasets/<uuid:dataset_id>/v<int:number>/compare/", get=VIEWER, quiet=True),
     at(f"{PROJECT}/datasets/<uuid:dataset_id>/delete/", post=EDITOR),
     at(f"{PROJECT}/rewards/", get=VIEWER),
     at(f"{PROJECT}/rewards/new/", get=EDITOR, post=EDITOR, form=REWARD),

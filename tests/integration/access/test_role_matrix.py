@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from access_table import METHODS, UNSAFE, Caller, Entry, Need, Verdict, verdict
-from access_walk import Answer, address, ask, hints, operations, plain, routes
+from access_walk import Answer, address, ask, foreign_parts, hints, operations, plain, routes
 from access_world import MARKER, NOBODY, PEOPLE, PROGRAMS, World, build
 from django.core.cache import cache
 from django.db import transaction
@@ -85,6 +85,8 @@ def test_each_caller_gets_the_answer_that_is_theirs(world: World, entry: Entry, 
         # The operator reads every mail, on these pages alone.
         if caller.role is None and not (caller.staff and entry.needs[method] is Need.STAFF):
             faults += hints(answer)
+        if not entry.for_programs:
+            faults += foreign_parts(answer)
         if method == "GET" or wanted not in (Verdict.ALLOWED, Verdict.PUBLIC):
             faults += [f"writes {sql}" for sql in answer.written]
         wrong += [f"{caller.name} {fault}" for fault in faults]

@@ -100,6 +100,16 @@ def test_it_leads_on_to_the_page_one_wanted_and_never_elsewhere(client: Client, 
     assert go(Client(), next="https://evil.example/")["Location"] == reverse("home")
 
 
+def test_the_link_cannot_be_made_to_ask_for_more_or_to_connect_accounts(client: Client, provider: Provider, alice: Any):
+    client.force_login(alice)
+    query = {"process": "connect", "scope": "everything", "auth_params": "prompt=none"}
+    asked = parse_qs(urlsplit(client.get(reverse("openid_connect_login"), query)["Location"]).query)
+    assert set(asked["scope"][0].split()) == {"openid", "profile", "email"}
+    assert "prompt" not in asked
+    go(client, **query)
+    assert signed_in(client) == str(User.objects.get(email__iexact=FRIDA["email"]).pk), "signed in, not connected"
+
+
 def test_new_people_join_the_team_that_is_set_for_them(
     client: Client, provider: Provider, settings: Any, workspace: Any
 ):
