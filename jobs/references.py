@@ -101,7 +101,8 @@ def _named(project: Project, text: str) -> tuple[Checkpoint, BaseModel | None] |
         )
         return None if version is None else (version.checkpoint, version.base_model)
     if match := _CHECKPOINT.match(text):
-        checkpoint = Checkpoint.objects.filter(project=project, pk=_uuid(match["id"])).first()
+        known = _uuid(match["id"])
+        checkpoint = Checkpoint.objects.filter(project=project, pk=known).first() if known else None
         return None if checkpoint is None else (checkpoint, None)
     return None
 

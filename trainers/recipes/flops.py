@@ -28,7 +28,7 @@ class FlopCounter:
     def __init__(self, engine: Engine, adapter: str) -> None:
         apart = {id(engine.model.get_input_embeddings().weight), id(engine.output.weight)}  # type: ignore[operator]
         self._body = sum(part.numel() for part in engine.model.parameters() if id(part) not in apart)
-        self._output = int(engine.output.weight.numel())  # type: ignore[operator]
+        self._output = int(engine.output.weight.numel())
         self._adapter = int(engine.adapters[adapter].values.numel())
         self.total = 0.0
 

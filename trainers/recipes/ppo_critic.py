@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 
 from trainers.engine.batch import Datum
+from trainers.engine.lora import LoraConfig
 from trainers.engine.value import ValueModel
 from trainers.recipes.advantages import generalized_advantages
 from trainers.recipes.figures import rollout_figures, time_figures, update_figures
@@ -32,7 +33,8 @@ class PpoCriticRun(PolicyLoop):
         super().__init__(setup)
         self.loss, self.loss_config = policy_loss(self.ctx.spec.loss)
         config = self.engine.adapters[self.adapter].config
-        self.critic = ValueModel(self.engine, CRITIC, replace(config, seed=config.seed + 1))
+        own = config if isinstance(config, LoraConfig) else LoraConfig(seed=config.seed)
+        self.critic = ValueModel(self.engine, CRITIC, replace(own, seed=own.seed + 1))
 
     def save_more(self, folder: Path) -> None:
         self.critic.save(folder / CRITIC)
@@ -93,7 +95,7 @@ class PpoCriticRun(PolicyLoop):
         params = self.adam(1, settings.learning_rate)
         figures = [self.critic.train(data, params, settings.value_clip) for _ in range(hyper.updates_per_batch)]
         values = [
-            v for datum in data for v, own in zip(datum.arrays["old_values"], datum.arrays["mask"], strict=True) if own
+            v for datum in data for v, own in zip(datum.flat("old_values"), datum.flat("mask"), strict=True) if own
         ]
         return {
             "train/value_loss": figures[-1]["value_loss"],

@@ -30,9 +30,9 @@ class SftRun(Loop):
     def step(self, step: int) -> dict[str, float]:
         begun = time.monotonic()
         batch = [self.data[i] for i in self.next_rows(self.ctx.spec.hyperparameters.batch_size)]
-        spoken = sum(sum(datum.arrays["weights"]) for datum in batch)
+        spoken = sum(sum(datum.flat("weights")) for datum in batch)
         scaled = [
-            Datum(datum.tokens, datum.targets, {"weights": [weight / spoken for weight in datum.arrays["weights"]]})
+            Datum(datum.tokens, datum.targets, {"weights": [weight / spoken for weight in datum.flat("weights")]})
             for datum in batch
         ]
         output = self.engine.forward_backward(self.adapter, scaled, "cross_entropy")
@@ -55,7 +55,7 @@ class SftRun(Loop):
     def measure(self, step: int, phase: Phase) -> dict[str, Any]:
         with self.progress.stage("evaluation", "evaluating", step):
             total = self.engine.forward(self.adapter, self.held_out_data).loss
-        loss = total / sum(sum(datum.arrays["weights"]) for datum in self.held_out_data)
+        loss = total / sum(sum(datum.flat("weights")) for datum in self.held_out_data)
         return {"eval/loss": loss, "summary": {"loss": loss, "samples": self.held_out}}
 
 

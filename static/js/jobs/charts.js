@@ -3,9 +3,9 @@
 import { X_AXES, curve } from "./curves.js";
 import { number } from "./format.js";
 
-const GROUPS = ["train", "eval", "reward", "system"];
+const GROUPS = ["train", "eval", "reward", "reward_std", "system"];
 const SLICE_MS = 24;
-const TITLES = { train: "Training", eval: "Held-out", reward: "Reward parts", system: "System", other: "Other" };
+const TITLES = { train: "Training", eval: "Held-out", reward: "Reward parts", reward_std: "Reward parts, spread", system: "System", other: "Other" };
 const FIRST = [
   "train/reward", "train/accuracy", "train/loss", "train/kl", "train/entropy", "train/completion_tokens",
   "eval/accuracy", "eval/reward", "eval/loss",
@@ -22,6 +22,16 @@ const NAMES = {
   grad_norm: "gradient norm",
   zero_variance_groups: "groups without a difference",
   logprob_mismatch: "sampler against trainer",
+  pass_at_k: "solved at least once (share of prompts)",
+  reward_shaped: "reward after penalties",
+  reward_kept: "reward of what is imitated",
+  kept: "completions imitated (share)",
+  prompts_drawn: "prompts drawn for the batch",
+  importance_capped: "importance weights at the cap (share)",
+  margin: "margin of the better answer",
+  teacher_kl: "divergence from the teacher",
+  explained_variance: "reward foreseen by the critic (share)",
+  mfu: "arithmetic used (share of the device's peak)",
 };
 // A line needs two points to be seen; few points are marked.
 const FEW = 12;
@@ -32,7 +42,7 @@ export function titleOf(key) {
   const group = groupOf(key);
   if (group === "other") return key;
   const name = key.slice(key.indexOf("/") + 1);
-  if (group === "reward") return name;
+  if (group.startsWith("reward")) return name;
   if (name in NAMES) return NAMES[name];
   const [ending, words] = ENDINGS.find(([pattern]) => pattern.test(name)) ?? [/$/, ""];
   return name.replace(ending, words).replaceAll("_", " ");
