@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, cast
 
 from django import forms
 from django.utils.translation import gettext_lazy as _
@@ -124,9 +124,14 @@ class ComponentForm(forms.Form):
     def unfolded(self) -> bool:
         """Whether something in the fold is wrong, or was changed from what it is by itself."""
         names = (*self.folded, "at_least", "otherwise")
-        return any(
-            name in self.errors or _as_text(self[name].value()) != _as_text(self.fields[name].initial) for name in names
-        )
+        return any(name in self.errors or _as_text(self[name].value()) != self._usual(name) for name in names)
+
+    def _usual(self, name: str) -> str:
+        """What a field shows by itself: its initial value, or a list's first choice."""
+        field = self.fields[name]
+        if field.initial is None and isinstance(field, forms.ChoiceField):
+            return _as_text(next(iter(cast("Iterable[Any]", field.choices)))[0])
+        return _as_text(field.initial)
 
 
 class ExactForm(ComponentForm):

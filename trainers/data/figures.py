@@ -121,7 +121,7 @@ class Answers:
         answer, count = self._counts.most_common(1)[0]
         share = count / self._total
         few = self._complete and len(self._counts) <= 20
-        limit = max(0.5, 1.5 / len(self._counts)) if few else 0.3
+        limit = min(0.95, max(0.5, 1.5 / len(self._counts))) if few else 0.3
         if share < limit:
             return None
         if len(self._counts) == 1 and self._complete:

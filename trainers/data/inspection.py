@@ -128,7 +128,7 @@ class _Inspection:
     ) -> None:
         self._counts[kind] += 1
         listing, most = (self._errors, ERRORS_LISTED) if severity == "error" else (self._warnings, WARNINGS_LISTED)
-        if len(listing) < most:
+        if len(listing) < most or line is None:  # what is wrong with the whole must not be lost among the rows
             message, advice = words
             problem = Problem(line=line, column=column, severity=severity, kind=kind, message=message, advice=advice)
             listing.append(problem)

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from catalog import archive, selectors, services
 from catalog.comparing import shared_prompts
-from catalog.forms import UploadForm
+from catalog.forms import PARTS, UploadForm
 from catalog.models import Dataset, DatasetVersion
 from catalog.previews import preview_rows
 from catalog.problems import grouped
@@ -58,7 +58,7 @@ def dataset_detail(request: ProjectRequest, project: Project, dataset_id: UUID) 
         "problems": shown,
         "more_problems": len(problems) - len(shown),
         "preview": preview_rows(version),
-        "lengths": list(lengths.items()),
+        "lengths": [(part, lengths[part]) for part in PARTS if part in lengths],
         "repeats": sum(version.report.get("counts", {}).get(kind, 0) for kind in REPEATS),
         "others": selectors.versions_to_compare(request.user, version),
     }

@@ -67,6 +67,11 @@ def test_an_answer_that_is_given_most_of_the_time_is_a_warning() -> None:
     assert report.distinct_answers == 2 and [(a.answer, a.count) for a in report.answers] == [("yes", 90), ("no", 10)]
 
 
+def test_what_is_wrong_with_the_whole_is_listed_before_a_long_list_of_rows() -> None:
+    report = inspect(*[{"question": "the same", "answer": "yes"} for _ in range(300)])
+    assert report.problems[0].kind == "label_imbalance" and report.counts["duplicate"] == 299
+
+
 @pytest.mark.parametrize("count", [2, 3, 18, 97])
 def test_evenly_spread_answers_are_no_warning(count: int) -> None:
     rows = [{"question": f"q{n}", "answer": f"text {n % count}"} for n in range(200)]
