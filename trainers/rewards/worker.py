@@ -39,7 +39,7 @@ class Worker:
 
     def __init__(self, python: str, without: frozenset[str], user: int | None, tools: Sequence[Tool]) -> None:
         self.folder = tempfile.mkdtemp(prefix="tuneyard-sandbox-")
-        packages = linked_packages(tools)
+        packages = self.packages = linked_packages(tools)
         if user is not None:
             os.chown(self.folder, user, user)
         lifeline, self._lifeline = os.pipe()

@@ -11,6 +11,8 @@ import platform
 import stat
 import struct
 
+from .syscalls import ALLOWED, FCNTLS, IOCTLS, SPECIAL
+
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
 CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
 CLONE_THREAD = 0x00010000
@@ -135,54 +137,43 @@ def landlock(readable: list[int], writable: list[int]) -> int:
     return version
 
 
-# seccomp: a list of what pure computing in Python needs; all else answers EPERM. Numbers of x86-64.
-_ALLOWED = (
-    0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,  # read write open close *stat poll lseek m* brk rt_sig*
-    17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 28,  # pread64 pwrite64 readv writev access pipe select yield mremap msync
-    32, 33, 35, 39, 60, 63, 73, 74, 75, 76, 77, 78, 79, 80,  # dup nanosleep getpid exit uname flock fsync truncate cwd
-    82, 83, 84, 85, 87, 89, 95, 96, 97, 98, 99, 100,  # rename mkdir rmdir creat unlink readlink umask time, usage
-    102, 104, 107, 108, 110, 115, 131, 186, 201, 202, 204,  # get*id sigaltstack gettid time futex sched_getaffinity
-    217, 218, 228, 229, 230, 231, 232, 233,  # getdents64 set_tid_address clock_* exit_group epoll_*
-    257, 258, 262, 263, 264, 267, 269, 270, 271, 273, 274,  # *at pselect6 ppoll robust_list
-    281, 290, 291, 292, 293, 316, 318, 332, 334, 439,  # epoll eventfd2 dup3 pipe2 renameat2 getrandom statx rseq
-)  # fmt: skip
-_BY_ARGUMENT = {
-    16: (1, (0x5401, 0x5451, 0x5450, 0x5421, 0x541B)),  # ioctl: is a terminal? close-on-exec, blocking, bytes waiting
-    72: (1, (0, 1, 2, 3, 4, 5, 6, 7, 1030)),  # fcntl: duplicates, flags, locks; nothing that sends signals
-    302: (0, (0,)),  # prlimit64 on itself alone
-}
-_CLONE, _CLONE3, _ENOSYS, _EPERM = 56, 435, 38, 1
+# seccomp: what syscalls.py lists; all else answers EPERM.
+_ENOSYS, _EPERM = 38, 1
 _LOAD, _EQUAL, _GREATER_EQUAL, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
 
 
-def _program() -> list[tuple[int, int, int, int]]:
+def filter_program(machine: str) -> list[tuple[int, int, int, int]]:
     """The filter as classic BPF: (code, jump if true, jump if false, constant)."""
-    lines = [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, 0xC000003E), (_RETURN, 0, 0, _KILL), (_LOAD, 0, 0, 0)]
-    lines += [(_GREATER_EQUAL, 0, 1, 0x40000000), (_RETURN, 0, 0, _ERRNO | _EPERM)]  # the x32 twins of all calls
-    for number in _ALLOWED:
+    special = SPECIAL[machine]
+    lines = [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, special.architecture), (_RETURN, 0, 0, _KILL), (_LOAD, 0, 0, 0)]
+    if machine == "x86_64":  # the x32 twins of all calls
+        lines += [(_GREATER_EQUAL, 0, 1, 0x40000000), (_RETURN, 0, 0, _ERRNO | _EPERM)]
+    for number in ALLOWED[machine]:
         lines += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _ALLOW)]
-    for number, (argument, values) in _BY_ARGUMENT.items():
+    # The argument that decides, and its values; prlimit64 on itself alone.
+    for number, argument, values in (
+        (special.ioctl, 1, IOCTLS),
+        (special.fcntl, 1, FCNTLS),
+        (special.prlimit64, 0, (0,)),
+    ):
         lines += [(_EQUAL, 0, 2 + 2 * len(values), number), (_LOAD, 0, 0, 16 + 8 * argument)]
         for value in values:
             lines += [(_EQUAL, 0, 1, value), (_RETURN, 0, 0, _ALLOW)]
         lines += [(_RETURN, 0, 0, _ERRNO | _EPERM)]
-    lines += [(_EQUAL, 0, 4, _CLONE), (_LOAD, 0, 0, 16)]
+    lines += [(_EQUAL, 0, 4, special.clone), (_LOAD, 0, 0, 16)]
     lines += [(_ANY_BIT, 0, 1, CLONE_THREAD), (_RETURN, 0, 0, _ALLOW), (_RETURN, 0, 0, _ERRNO | _EPERM)]
     # glibc tries clone3 first, whose flags a filter cannot see, and falls back to clone on ENOSYS.
-    lines += [(_EQUAL, 0, 1, _CLONE3), (_RETURN, 0, 0, _ERRNO | _ENOSYS), (_RETURN, 0, 0, _ERRNO | _EPERM)]
+    lines += [(_EQUAL, 0, 1, special.clone3), (_RETURN, 0, 0, _ERRNO | _ENOSYS), (_RETURN, 0, 0, _ERRNO | _EPERM)]
     return lines
-
-
-def seccomp_known() -> bool:
-    return platform.machine() == "x86_64"
 
 
 def seccomp() -> None:
     """Allow this process only the system calls of pure computing: no socket, no new process, no exec, no signals."""
-    if not seccomp_known():
-        raise OSError(38, f"seccomp: no filter is known for {platform.machine()}")
-    code = b"".join(struct.pack("=HBBI", *line) for line in _program())
+    machine = platform.machine()
+    if machine not in ALLOWED:
+        raise OSError(38, f"seccomp: no filter is known for {machine}")
+    code = b"".join(struct.pack("=HBBI", *line) for line in filter_program(machine))
     buffer = ctypes.create_string_buffer(code, len(code))
     header = ctypes.create_string_buffer(struct.pack("@HP", len(code) // 8, ctypes.addressof(buffer)))
     pointer = ctypes.c_ulong(ctypes.addressof(header))
