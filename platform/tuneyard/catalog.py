@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -53,11 +54,13 @@ class Datasets:
         *,
         name: str | None = None,
         project: str | None = None,
+        columns: Mapping[str, str] | None = None,
         progress: Progress | None = None,
     ) -> Json:
         """Register a local file and return its version, with ``source`` as a task names it, and ``uploaded``.
 
-        A file whose very bytes the project has under that name is not sent again, so repeating is harmless.
+        ``columns`` says which column plays which part (``{"prompt": "题目"}``) where their names alone do not tell. A
+        file whose very bytes the project has under that name is not sent again, so repeating is harmless.
         ``progress`` is called with (bytes sent, bytes in all). Raises :class:`TaskError` for a file that cannot be
         read, :class:`InvalidRequest` for one that holds no usable rows.
         """
@@ -65,22 +68,24 @@ class Datasets:
         digest, size = _hash(file)
         project_id = self._client.project_id(project)
         name = name or file.stem or file.name
-        found = self._find(project_id, digest, name)
+        parts = {part: column for part, column in (columns or {}).items() if column}
+        found = self._find(project_id, digest, name, parts)
         if found is not None:
             return {**found, "uploaded": False}
         with file.open("rb") as stream:
             reader = _Counted(stream, size, progress)
-            answer: Json = self._client.http.upload(
-                "/datasets", fields={"project": project_id, "name": name}, file=(file.name, reader)
-            )
+            fields = {"project": project_id, "name": name}
+            if parts:
+                fields["columns"] = json.dumps(parts)
+            answer: Json = self._client.http.upload("/datasets", fields=fields, file=(file.name, reader))
         return {**answer, "uploaded": True}
 
-    def _find(self, project_id: str, digest: str, name: str) -> Json | None:
+    def _find(self, project_id: str, digest: str, name: str, parts: Mapping[str, str]) -> Json | None:
         answer = self._client.http.get("/datasets", params={"project": project_id, "sha256": digest, "limit": 200})
         for dataset in answer["items"]:
             if dataset["name"].lower() == name.lower():
                 for version in dataset["versions"]:
-                    if version["sha256"] == digest:
+                    if version["sha256"] == digest and parts.items() <= version["columns"].items():
                         return dict(version)
         return None
 

@@ -58,7 +58,7 @@ def submit(
     folder: Path | None = None,
 ) -> JobHandle:
     """Upload what is local (paths are relative to ``folder``), then submit."""
-    registered, rows = _registered(client, task.source, say, folder)
+    registered, rows = _registered(client, task.source, task.columns, say, folder)
     spec = task.to_spec(rows=rows)
     spec["data"]["source"] = registered
     return submit_spec(
@@ -81,16 +81,21 @@ def submit_spec(
         part = spec.get(section)
         source = part.get("source") if isinstance(part, dict) else None
         if isinstance(source, str) and source.strip():
-            spec[section] = {**spec[section], "source": _registered(client, source, say, folder)[0]}
+            columns = spec["data"].get("columns") if isinstance(spec.get("data"), dict) else None
+            spec[section] = {**spec[section], "source": _registered(client, source, columns, say, folder)[0]}
     return client.jobs.submit(spec, reward=reward, idempotency_key=idempotency_key or uuid.uuid4().hex)
 
 
-def _registered(client: Client, source: str, say: Callable[[str], None], folder: Path | None) -> tuple[str, int | None]:
+def _registered(
+    client: Client, source: str, columns: Any, say: Callable[[str], None], folder: Path | None
+) -> tuple[str, int | None]:
     """The registered name of a dataset, and its usable rows where they are known."""
     if source.startswith(DATASET):
         return source, _rows(client, source)
     path = Path(source).expanduser()
-    version = client.datasets.upload(path if folder is None else folder / path)
+    # What is no set of columns is refused with the task, by its path.
+    named = columns if isinstance(columns, dict) and all(isinstance(name, str) for name in columns.values()) else None
+    version = client.datasets.upload(path if folder is None else folder / path, columns=named)
     what = "uploaded" if version["uploaded"] else "already on the server"
     say(f"{path.name}: {what}, {version['usable_rows']:,} of {version['rows']:,} rows can be used.")
     return str(version["source"]), int(version["usable_rows"])

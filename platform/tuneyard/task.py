@@ -73,6 +73,11 @@ class RLTask:
         return str(self._built["data"]["source"])
 
     @property
+    def columns(self) -> Any:
+        """Which column plays which part, where the task says so."""
+        return self._built["data"].get("columns")
+
+    @property
     def registered_reward(self) -> str | None:
         """``reward:<id>@<version>`` when the reward is one that the server already has."""
         if isinstance(self.reward, str) and self.reward.startswith(REGISTERED):

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.http import Http404, HttpRequest
 from ninja import File, Form, Router, Status
 from ninja.files import UploadedFile
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from catalog import services
 from catalog.models import BaseModel, Dataset, DatasetVersion, RewardConfig, RewardVersion
@@ -28,6 +28,7 @@ from gateway.rest.schemas import (
     RewardVersionOut,
     refusals,
 )
+from trainers.spec import Columns, describe_error
 from workspaces import access
 from workspaces.models import Project, Role, User
 from workspaces.selectors import projects_of
@@ -72,9 +73,12 @@ def dataset_add(
     file: File[UploadedFile],
     name: Form[str] = "",
     description: Form[str] = "",
+    columns: Form[str] = "",
 ) -> Status:
+    """`columns`: which column plays which part, as JSON (`{"prompt": "Question"}`), where their names do not tell."""
     user = caller(request)
     target = project_for(user, project)
+    parts = _columns(columns)
     if file.size is not None and file.size > settings.UPLOAD_MAX_BYTES:
         raise RestError(413, f"The file has {file.size:,} bytes; at most {settings.UPLOAD_MAX_BYTES:,} are accepted.")
     version = services.dataset_upload(
@@ -84,8 +88,22 @@ def dataset_add(
         file_name=file.name or "",
         actor=user,
         description=description,
+        columns=parts,
     )
     return Status(201, _dataset_version(version))
+
+
+def _columns(text: str) -> Columns | None:
+    """The columns a caller named; None when all are to be found by their names."""
+    if not text.strip():
+        return None
+    try:
+        columns = Columns.model_validate_json(text)
+    except ValidationError as error:
+        fields = [describe_error(item) for item in error.errors()]
+        named = [(f"columns.{path}" if path else "columns", message) for path, message in fields]
+        raise RestError(400, "The columns cannot be read.", fields=named) from None
+    return columns if columns.model_dump(exclude_none=True) else None
 
 
 @router.get(
@@ -179,6 +197,11 @@ def _dataset_version(version: DatasetVersion, dataset: Dataset | None = None) ->
         "id": version.pk,
         "dataset": dataset or version.dataset,
         "created_by": version.created_by.email if version.created_by else None,
+        "columns": {
+            column["part"]: column["name"]
+            for column in version.report.get("columns", [])
+            if column["part"] not in (None, "context")
+        },
         **{name: getattr(version, name) for name in fields},
     }
 

@@ -93,6 +93,7 @@ class DatasetVersionOut(Schema):
     size: int
     rows: int
     usable_rows: int
+    columns: dict[str, str] = Field(description="Which column plays which part (`prompt`, `answer` ...).")
     created_at: datetime
     created_by: str | None
 

@@ -114,12 +114,27 @@ def _projects(parser: argparse.ArgumentParser) -> None:
     _common(create, "account:create_project", project=False, nested=True)
 
 
+def _part(text: str) -> tuple[str, str]:
+    part, equals, name = text.partition("=")
+    if not (part and equals and name):
+        raise argparse.ArgumentTypeError(f"write PART=NAME, such as prompt=Question, not {text!r}")
+    return part, name
+
+
 def _datasets(parser: argparse.ArgumentParser) -> None:
     _common(parser, "catalog:datasets")
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
-    upload = actions.add_parser("upload", help="register a file of rows (JSON, JSONL, CSV)")
+    upload = actions.add_parser("upload", help="register a file of rows (JSON, JSONL, CSV, Parquet, text)")
     upload.add_argument("file")
     upload.add_argument("--name", help="name of the dataset (else the file's)")
+    upload.add_argument(
+        "--column",
+        action="append",
+        default=[],
+        type=_part,
+        metavar="PART=NAME",
+        help="which column plays a part, where its name does not tell: --column prompt=Question --column answer=Key",
+    )
     _common(upload, "catalog:upload", nested=True)
 
 

@@ -27,7 +27,9 @@ def datasets(arguments: argparse.Namespace) -> None:
 
 def upload(arguments: argparse.Namespace) -> None:
     with client_of(arguments) as client, bytes_bar(f"uploading {Path(arguments.file).name}") as progress:
-        version = client.datasets.upload(arguments.file, name=arguments.name, progress=progress)
+        version = client.datasets.upload(
+            arguments.file, name=arguments.name, columns=dict(arguments.column), progress=progress
+        )
     if arguments.json:
         as_json(version)
         return

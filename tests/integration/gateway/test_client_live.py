@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from decimal import Decimal
+from pathlib import Path
 
 import factories
 import httpx
@@ -149,6 +150,22 @@ def test_a_broken_connection_makes_no_second_job(logged_in, monkeypatch):
         handle = submit_to_platform(RLTask({"dataset_path": "math_problems.json"}), client=client, quiet=True)
     assert transport.lost == 2
     assert [str(job.pk) for job in Job.objects.all()] == [handle.id]
+
+
+def test_columns_that_no_name_tells_are_taken_from_the_task(logged_in, home, capsys):
+    Path("题库.jsonl").write_text('{"题目": "1+1=", "答案": "2"}\n' * 3, encoding="utf-8")
+    named = {"prompt_column": "题目", "answer_column": "答案"}
+    job = submit_to_platform(RLTask({"dataset_path": "题库.jsonl", **named}, reward="numeric"))
+    assert "3 of 3 rows can be used" in capsys.readouterr().out
+    again = Client().datasets.upload("题库.jsonl", columns={"prompt": "题目"})
+    assert not again["uploaded"] and again["columns"] == {"prompt": "题目", "answer": "答案"}
+    assert job.data["spec"]["data"]["columns"]["prompt"] == "题目"
+    with pytest.raises(InvalidRequest, match="no such field"):
+        Client().datasets.upload("题库.jsonl", columns={"question": "题目"})
+    assert cli.main(["datasets", "upload", "题库.jsonl", "--column", "prompt=答案", "--name", "Turned"]) == 0
+    with pytest.raises(SystemExit):
+        cli.main(["datasets", "upload", "题库.jsonl", "--column", "prompt"])
+    assert "write PART=NAME" in capsys.readouterr().err
 
 
 def test_a_wrong_dial_is_told_with_its_path(logged_in):
