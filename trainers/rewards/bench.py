@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,19 +29,23 @@ class Workshop:
     """The sandboxes of one scorer: one for the code of users and models, and one for each tool, started when needed."""
 
     def __init__(self, sandbox: Sandbox | None = None) -> None:
-        self._plain = sandbox or Sandbox()
+        self._plain = [sandbox or Sandbox()]
         self._tools: dict[str, Sandbox] = {}
+        self._lock = threading.Lock()
 
-    def sandbox(self, task: str) -> Sandbox:
-        if task not in TOOLS:
-            return self._plain
-        if task not in self._tools:
-            self._tools[task] = Sandbox(tools=[TOOLS[task]])
-        return self._tools[task]
+    def sandbox(self, task: str, place: int = 0) -> Sandbox:
+        """The sandbox for a task. ``place`` tells those apart that work side by side."""
+        with self._lock:
+            if task not in TOOLS:
+                while len(self._plain) <= place:
+                    self._plain.append(Sandbox())
+                return self._plain[place]
+            if task not in self._tools:
+                self._tools[task] = Sandbox(tools=[TOOLS[task]])
+            return self._tools[task]
 
     def close(self) -> None:
-        self._plain.close()
-        for sandbox in self._tools.values():
+        for sandbox in (*self._plain, *self._tools.values()):
             sandbox.close()
 
 
@@ -56,10 +61,18 @@ class Bench:
     notes: list[str] = field(default_factory=list)
 
     def run(
-        self, task: str, payload: dict[str, Any], *, count: int, seconds: float, trusted: bool, each: bool = False
+        self,
+        task: str,
+        payload: dict[str, Any],
+        *,
+        count: int,
+        seconds: float,
+        trusted: bool,
+        each: bool = False,
+        place: int = 0,
     ) -> Outcome:
         try:
-            outcome = self.workshop.sandbox(task).run(
+            outcome = self.workshop.sandbox(task, place).run(
                 task, payload, count=count, seconds=min(seconds, self.seconds), trusted=trusted, each=each
             )
         except SandboxError as error:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from queue import SimpleQueue
 from typing import Any
 
 from trainers.recipes.context import ScoredInput
@@ -15,6 +18,7 @@ from trainers.rewards.spec import Code
 from trainers.rewards.unscored import Unscored
 
 TESTS = 200
+SIDE_BY_SIDE = 4
 _FENCE = re.compile(r"^[ ]{0,3}(`{3,}|~{3,})[ \t]*([A-Za-z0-9+_-]*)[^\n`]*$")
 _SHAPES = (
     'Write the tests as [{"input": "1 2", "output": "3"}, ...], as {"inputs": [...], "outputs": [...]}, or as Python '
@@ -37,17 +41,31 @@ class Tests:
 
 
 def code(component: Code, rows: Sequence[ScoredInput], bench: Bench) -> list[float]:
-    """Every completion is run by itself, so that one which hangs or crashes costs nobody else their value."""
-    values = []
+    """Every completion is run by itself, so that one which hangs or crashes costs nobody else their value.
+
+    A few are run side by side, each in a sandbox of its own.
+    """
+    tests = []
     for index, row in enumerate(rows):
         try:
-            tests = tests_of(component, row.row)
+            tests.append(tests_of(component, row.row))
         except NoTests as error:
             raise Unscored(index, "cannot be computed", _SHAPES, str(error)) from error
-        results = _passed(program_of(row.completion), tests, component.timeout_s, bench)
-        passed = sum(results)
-        values.append(float(passed == len(results)) if component.every else passed / len(results))
-    return values
+    places: SimpleQueue[int] = SimpleQueue()
+    for place in range(min(len(rows), os.cpu_count() or 1, SIDE_BY_SIDE)):
+        places.put(place)
+
+    def value(index: int) -> float:
+        place = places.get()
+        try:
+            program = program_of(rows[index].completion)
+            results = _passed(program, tests[index], component.timeout_s, bench, place)
+        finally:
+            places.put(place)
+        return float(all(results)) if component.every else sum(results) / len(results)
+
+    with ThreadPoolExecutor(places.qsize(), thread_name_prefix="programs") as pool:
+        return list(pool.map(value, range(len(rows))))
 
 
 def program_of(completion: str) -> str:
@@ -116,23 +134,25 @@ def _pair(item: Any, number: int, column: str) -> tuple[str, str]:
     raise NoTests(f"test {number} in column {column!r} has no input and output that are texts")
 
 
-def _passed(program: str, tests: Tests, seconds: float, bench: Bench) -> list[bool]:
+def _passed(program: str, tests: Tests, seconds: float, bench: Bench, place: int) -> list[bool]:
     count = len(tests.asserts) or len(tests.inputs)
     if tests.asserts:
         task, payload = "asserts", {"code": program, "tests": tests.asserts, "entry": tests.entry}
     else:
         task, payload = "streams", {"code": program, "inputs": tests.inputs}
-    outcome = bench.run(task, payload, count=count, seconds=seconds, trusted=False, each=True)
+    outcome = bench.run(task, payload, count=count, seconds=seconds, trusted=False, each=True, place=place)
     results = [False] * count
-    for place, message in enumerate(outcome.messages):
-        if message.get("i") != place:  # written by the program itself, past the channel's rules
+    for number, message in enumerate(outcome.messages):
+        if message.get("i") != number:  # written by the program itself, past the channel's rules
             return [False] * count
         if tests.asserts:
-            results[place] = message.get("passed") is True
+            results[number] = message.get("passed") is True
         else:
-            results[place] = isinstance(written := message.get("written"), str) and _same(written, tests.outputs[place])
+            results[number] = isinstance(written := message.get("written"), str) and _same(
+                written, tests.outputs[number]
+            )
         if "error" in message:
-            _note(bench, place, str(message["error"]))
+            _note(bench, number, str(message["error"]))
     if outcome.failure is not None:
         _note(bench, len(outcome.messages), outcome.failure)
     return results
