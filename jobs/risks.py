@@ -17,7 +17,7 @@ LONG_ON_CPU = 256
 SMALL_GROUP = 4
 
 
-COMPARE_WITH_ANSWER = frozenset({"exact", "numeric"})
+COMPARE_WITH_ANSWER = frozenset({"exact", "numeric", "math", "similarity"})
 
 
 def risks_of(
