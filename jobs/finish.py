@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db import transaction
 
 from catalog.models import Checkpoint
-from catalog.registry import model_version_create
+from catalog.registry import merged_record, model_version_create
 from jobs import report
 from jobs.models import Job
 from jobs.services import HOLDER, job_transition
@@ -51,6 +51,8 @@ def job_finish(*, job_id: UUID) -> None:
             made_by_id=job.pk,
             evaluation=job.result or {},
         )
+        if checkpoint.format == "full":
+            merged_record(version=version, uri=checkpoint.uri)  # it is a whole model already
         done = job_transition(
             job_id=job.pk,
             to=State.SUCCEEDED,

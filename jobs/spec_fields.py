@@ -52,6 +52,7 @@ LABELS = {
     "model.base": "Base model",
     "model.start_from": "Start from",
     "environment.kind": "Environment",
+    "model.adapter.kind": "What is trained",
     "data.source": "Dataset",
     "loss.name": "Loss",
     "budget.amount": "Budget",

@@ -105,8 +105,8 @@ PRESETS: tuple[Preset, ...] = (
     ),
     Preset(
         "sft",
-        "Imitate answers",
-        "Supervised fine-tuning, three per cent warm-up and a cosine: the usual first stage.",
+        "Supervised fine-tuning",
+        "Imitation of the answers, with three per cent warm-up and a cosine: the usual first stage.",
         "prompts with answers, or chats",
         {
             "recipe": "sft",
@@ -121,7 +121,7 @@ PRESETS: tuple[Preset, ...] = (
     ),
     Preset(
         "dpo",
-        "Prefer the better of two answers",
+        "Direct preference optimization",
         "DPO with its usual strength 0.1 and a low learning rate, warm-up and a linear decay.",
         "prompts with a chosen and a rejected answer",
         {
@@ -151,7 +151,7 @@ PRESETS: tuple[Preset, ...] = (
     ),
     Preset(
         "best-of-n",
-        "Imitate its own best answers",
+        "Best two of sixteen",
         "Expert iteration: of sixteen answers the best two are imitated. Robust, and needs no clipping.",
         "prompts with numeric answers",
         {
@@ -164,8 +164,8 @@ PRESETS: tuple[Preset, ...] = (
     ),
     Preset(
         "distill",
-        "Learn from a teacher",
-        "On-policy distillation: the teacher judges every token that the student writes. Choose the teacher below.",
+        "On-policy distillation",
+        "The teacher judges every token that the student writes. Choose the teacher below.",
         "prompts; answers are not read",
         {
             "recipe": "distill",
@@ -176,7 +176,7 @@ PRESETS: tuple[Preset, ...] = (
     ),
     Preset(
         "evaluate",
-        "Only measure",
+        "Measure a model",
         "Answers the held-out prompts eight times each and greedily, and says how often they are right.",
         "prompts with numeric answers",
         {

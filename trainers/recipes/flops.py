@@ -2,7 +2,8 @@
 
 With N parameters of the network without its embeddings, E of the output layer and L of the adapter, a token costs
 2·(N + L) operations forward, and 2·E more where a loss or the sampler reads its distribution. Training adds the way
-back through the activations, 2·N and 2·E, and 4·L for the adapter's own gradient: the frozen base needs none. Left out
+back through the activations, 2·N and 2·E, and 4·L for the adapter's own gradient; the base needs 2·N and 2·E more only
+where all weights are trained. Left out
 is attention itself (4·d·context per layer and token), which is small for short contexts. Tokens are those that went
 through the network: a shared prompt counts once. The peak is measured, not read from a data sheet: the best of several
 square matrix products in the training's number format on the leased threads.
@@ -17,6 +18,7 @@ import torch
 
 from trainers.engine.batch import StepOutput
 from trainers.engine.engine import Engine
+from trainers.engine.full import FullWeights
 
 _SIZE = {"cpu": 512, "cuda": 4096}
 _TRIES = 5
@@ -29,12 +31,15 @@ class FlopCounter:
         apart = {id(engine.model.get_input_embeddings().weight), id(engine.output.weight)}  # type: ignore[operator]
         self._body = sum(part.numel() for part in engine.model.parameters() if id(part) not in apart)
         self._output = int(engine.output.weight.numel())
-        self._adapter = int(engine.adapters[adapter].values.numel())
+        trained = engine.adapters[adapter]
+        self._full = isinstance(trained, FullWeights)
+        self._adapter = 0 if isinstance(trained, FullWeights) else int(trained.values.numel())
         self.total = 0.0
 
     def trained(self, output: StepOutput) -> None:
         """A forward and a backward pass."""
-        self.total += output.passed * (4 * self._body + 6 * self._adapter) + 4 * output.tokens * self._output
+        whole = 6 if self._full else 4
+        self.total += output.passed * (whole * self._body + 6 * self._adapter) + whole * output.tokens * self._output
 
     def passed(self, output: StepOutput) -> None:
         """A forward pass that scores."""

@@ -10,6 +10,7 @@ import torch
 
 from trainers.engine.base_models import model_manifest
 from trainers.engine.engine import Engine
+from trainers.engine.full import FullConfig
 from trainers.engine.lora import LoraConfig
 from trainers.recipes.best_of_n import BestOfNRun
 from trainers.recipes.context import Row, RunContext, Scorer
@@ -63,7 +64,7 @@ def run_recipe(
         raise ValueError(f"the {spec.recipe} recipe needs a scorer")
     ctx.emit("progress", step=0, total_steps=spec.hyperparameters.steps or 0, phase="loading", fraction=0.0, eta_s=None)
     engine = Engine.load(model_path, dtype=getattr(torch, spec.model.dtype), threads=threads, device=device)
-    reference = start_adapter(ctx, engine, ADAPTER, _lora(spec), start_from)
+    reference = start_adapter(ctx, engine, ADAPTER, _trained(spec), start_from)
     adapter = engine.adapters[ADAPTER]
     ctx.emit(
         "log", level="info", text=_loaded(engine, sum(part.numel() for part in adapter.named(adapter.values).values()))
@@ -83,8 +84,10 @@ def run_recipe(
     return result
 
 
-def _lora(spec: TaskSpec) -> LoraConfig:
+def _trained(spec: TaskSpec) -> LoraConfig | FullConfig:
     lora = spec.model.adapter
+    if lora.kind == "full":
+        return FullConfig(seed=spec.seed % 2**63)
     return LoraConfig(
         rank=lora.rank,
         alpha=lora.alpha,
@@ -92,6 +95,7 @@ def _lora(spec: TaskSpec) -> LoraConfig:
         mlp=lora.mlp,
         unembedding=lora.unembedding,
         seed=spec.seed % 2**63,
+        rslora=lora.rslora,
     )
 
 
@@ -100,4 +104,4 @@ def _loaded(engine: Engine, trainable: int) -> str:
     total = sum(parameter.numel() for parameter in engine.model.parameters())
     number = str(engine.dtype).removeprefix("torch.")
     text = f"Base model loaded: {total:,} parameters in {number} on {engine.device}, {engine.threads} threads; "
-    return text + f"{trainable:,} trained in the adapter." + (f" Origin: {origin}." if origin else "")
+    return text + f"{trainable:,} are trained." + (f" Origin: {origin}." if origin else "")

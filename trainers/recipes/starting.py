@@ -8,6 +8,7 @@ import torch
 
 from trainers.engine.adopt import import_adapter
 from trainers.engine.engine import Engine
+from trainers.engine.full import FullConfig
 from trainers.engine.lora import LoraConfig
 from trainers.recipes.context import RunContext
 
@@ -15,13 +16,17 @@ REFERENCE = "reference"
 
 
 def start_adapter(
-    ctx: RunContext, engine: Engine, name: str, config: LoraConfig, start_from: Path | None
+    ctx: RunContext, engine: Engine, name: str, config: LoraConfig | FullConfig, start_from: Path | None
 ) -> str | None:
     """Make the adapter to be trained; returns the adapter to compare with (None: the bare base model).
 
+    With a :class:`FullConfig` it is a copy of all weights.
     With ``start_from`` the adapter has the shape and weights of that PEFT folder, whatever ``config`` says, and a
     frozen copy of it is the reference. Raises ``RunError("storage", …)`` for a folder that does not fit.
     """
+    if isinstance(config, FullConfig):
+        engine.add_full(name, config)
+        return None
     if start_from is None:
         engine.add_adapter(name, config)
         return None

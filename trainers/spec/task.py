@@ -66,6 +66,8 @@ class TaskSpec(Section):
         _check_loss(self)
         _check_sampling(self)
         _check_steps(self)
+        if self.model.adapter.kind == "full" and self.model.start_from:
+            raise FieldError("model.start_from", "is an adapter to go on from; with all weights trained, leave it out")
         return self
 
 

@@ -99,7 +99,7 @@ def test_a_registered_reward_takes_the_place_of_one_in_the_spec(as_bob, alice, p
         ({"hyperparameters": {"learning_rate": 9}}, "hyperparameters.learning_rate", "less than or equal to 1"),
         ({"data": {"source": "math.json"}}, "data.source", "upload a file first"),
         ({"model": {"base": "gpt-17"}}, "model.base", "there is no base model"),
-        ({"recipe": "dpo"}, "recipe", "'sft' or 'grpo'"),
+        ({"recipe": "magic"}, "recipe", "'sft', 'grpo', 'ppo_critic'"),
         ({"reward": None}, "reward", "learns from a reward"),
         ({"reward": {"components": [{"kind": "pattern", "pattern": "("}]}}, "reward.components.0.pattern", "regular"),
         ({"name": "x" * 300}, "name", "200 characters"),

@@ -16,6 +16,7 @@ from trainers.engine.optimizer import AdamParams
 from trainers.engine.tiny import tiny_llama
 from trainers.engine.value import ValueModel
 from trainers.errors import RunError
+from trainers.recipes.chat import chat_datum
 from trainers.recipes.context import Score, ScoredInput
 from trainers.recipes.run import run_recipe
 from trainers.spec import parse_spec
@@ -244,3 +245,22 @@ def test_a_start_that_does_not_fit_is_a_named_error(make_context, tiny_folder, t
     with pytest.raises(RunError) as caught:
         run(make_context("sft"), tiny_folder, start_from=tmp_path)
     assert caught.value.kind == "storage"
+
+
+def test_all_weights_can_be_trained_and_load_again(make_context, tiny_folder):
+    context = make_context(
+        "sft",
+        model={"adapter": {"kind": "full"}},
+        hyperparameters={"steps": 20, "learning_rate": 0.01},
+        evaluation={"every_steps": 0},
+        checkpointing={"every_steps": 10},
+    )
+    result = run(context, tiny_folder)
+    assert result["after"]["loss"] < result["before"]["loss"] / 2
+    automatic, final = context.of("checkpoint")
+    assert {automatic["format"], final["format"]} == {"full"}
+    assert {file["name"].split("/")[0] for file in automatic["files"]} == {"state"}
+    whole = Engine.load(context.scratch / "published" / "final", threads=1)
+    data = [chat_datum(whole, row.messages) for row in ROWS[8:]]
+    loss = whole.forward(None, data).loss / sum(sum(datum.flat("weights")) for datum in data)
+    assert loss == pytest.approx(result["after"]["loss"], rel=1e-3)

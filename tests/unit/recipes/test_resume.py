@@ -53,6 +53,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "ppo_critic": ("ppo_critic", {"critic": {"warmup_steps": 1}}),
     "dpo": ("dpo", {}),
     "best_of_n": ("best_of_n", {}),
+    "all weights": ("grpo", {"model": {"adapter": {"kind": "full"}}}),
     "episodes": ("grpo", {"environment": {"kind": "sums"}, "sampling": {"max_new_tokens": 4}}),
 }
 
