@@ -5,17 +5,16 @@ The tables beside this file say who may do what; an address that is in none of t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
 from access_table import METHODS, UNSAFE, Caller, Entry, Need, Verdict, verdict
 from access_walk import Answer, address, ask, foreign_parts, hints, operations, plain, routes
-from access_world import MARKER, NOBODY, PEOPLE, PROGRAMS, World, build
+from access_world import MARKER, NOBODY, PEOPLE, PROGRAMS, World
 from django.core.cache import cache
 from django.db import transaction
 from table_of_operations import NOTHING_THERE, OPERATIONS
 from table_of_pages import ONLY_WITH_SSO, PAGES
+
+pytestmark = pytest.mark.usefixtures("db")
 
 ENTRIES: dict[str, Entry] = {entry.route: entry for entry in (*PAGES, *OPERATIONS)}
 OWNER = {False: PEOPLE[-1], True: PROGRAMS[-1]}
@@ -25,23 +24,6 @@ CASES = [
     for method in METHODS
     if method in entry.needs
 ]
-
-
-@pytest.fixture(scope="module")
-def world(django_db_setup: None, django_db_blocker: Any) -> Iterator[World]:
-    """One team for all tests of this file, gone after them."""
-    with django_db_blocker.unblock(), transaction.atomic():
-        yield build()
-        transaction.set_rollback(True)
-
-
-@pytest.fixture(autouse=True)
-def db(world: World) -> Iterator[None]:
-    """In place of the plugin's: what a test changes is undone after it, but the team stays."""
-    with transaction.atomic():
-        yield
-        transaction.set_rollback(True)
-    cache.clear()
 
 
 def asked(world: World, entry: Entry, method: str, caller: Caller) -> Answer:
