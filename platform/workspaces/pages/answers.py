@@ -62,8 +62,8 @@ def _page(request: HttpRequest, found: Invitation, form: NewPersonForm, key: str
         "has_account": not signed_in and User.objects.filter(email__iexact=found.email).exists(),
     }
     response = render(request, "workspaces/invitation.html", context, status=status)
-    # The address of this page is a key.
-    response["Referrer-Policy"] = "no-referrer"
+    # The address of this page is a key. (Without any referrer the form would be taken for one of another site.)
+    response["Referrer-Policy"] = "strict-origin"
     return response
 
 

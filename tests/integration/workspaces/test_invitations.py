@@ -202,7 +202,7 @@ def test_answering_is_limited_by_where_it_comes_from(client: Client, workspace: 
 def test_the_key_does_not_leave_with_a_referrer(client: Client, workspace: Any, alice: Any):
     _invitation, key = invite(workspace, alice)
     answer = client.get(page_of(key))
-    assert answer["Referrer-Policy"] == "no-referrer"
+    assert answer["Referrer-Policy"] == "strict-origin"
     assert "no-cache" in answer["Cache-Control"]
 
 
