@@ -23,6 +23,7 @@ class RecordingContext:
     scratch: Path
     stop: Callable[[], bool] = lambda: False
     on_event: Callable[[dict[str, Any]], None] | None = None
+    cache_folder: Path | None = None
     events: list[dict[str, Any]] = field(default_factory=list)
 
     def emit(self, kind: str, step: int | None = None, **fields: Any) -> None:

@@ -115,6 +115,11 @@ class RunContext(Protocol):
         """A folder of this attempt's own on local disk."""
         ...
 
+    @property
+    def cache_folder(self) -> Path | None:
+        """Where results that can be made again are kept for later runs on this host; None: nowhere."""
+        ...
+
     def emit(self, kind: str, step: int | None = None, **fields: Any) -> None:
         """Append one event to the journal. Cheap, and safe to call from the recipe's thread only."""
         ...

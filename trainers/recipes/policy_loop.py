@@ -24,6 +24,7 @@ from trainers.recipes.policy_data import Sample, token_weights
 from trainers.recipes.rollouts import Prompt, Rollouts, emit_rollouts, make_prompts
 from trainers.recipes.schedule import derived_seed
 from trainers.recipes.setup import Setup
+from trainers.recipes.token_cache import TokenCache
 from trainers.spec import Loss as LossSettings
 
 SAMPLING_SHARE = 0.35  # of a step's time, for the progress bar only
@@ -166,7 +167,10 @@ def fitting_prompts(setup: Setup, rows: Sequence[Row], what: str) -> list[Prompt
     spec = setup.ctx.spec
     room = getattr(setup.engine.config, "max_position_embeddings", 10**9) - spec.sampling.max_new_tokens
     longest = min(spec.hyperparameters.max_prompt_tokens, room)
-    prompts, left_out = make_prompts(setup.engine, rows, longest)
+    cache = TokenCache(setup.engine, setup.ctx.cache_folder)
+    prompts, left_out = make_prompts(setup.engine, rows, longest, cache)
+    if cache.cache is not None and cache.cache.hits:
+        setup.ctx.emit("log", level="info", text=f"The tokens of {len(rows):,} {what} prompts were known already.")
     if left_out:
         text = f"{left_out} of {len(rows)} {what} prompts are longer than {longest} tokens and were left out."
         setup.ctx.emit("log", level="warning", text=text)

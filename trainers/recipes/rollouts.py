@@ -8,8 +8,8 @@ from typing import Any
 
 from trainers.engine.engine import Engine
 from trainers.engine.sampler import Completion
-from trainers.recipes.chat import prompt_tokens
 from trainers.recipes.context import Row, RunContext, Score, prompt_text
+from trainers.recipes.token_cache import TokenCache
 
 
 @dataclass(frozen=True)
@@ -80,11 +80,13 @@ class Rollouts:
         return Rollouts(groups, self.sample_s, self.reward_s, self.passed)
 
 
-def make_prompts(engine: Engine, rows: Sequence[Row], longest: int) -> tuple[list[Prompt], int]:
+def make_prompts(
+    engine: Engine, rows: Sequence[Row], longest: int, cache: TokenCache | None = None
+) -> tuple[list[Prompt], int]:
     """The rows whose prompt has at most ``longest`` tokens, and how many were left out."""
     fitting: list[Prompt] = []
-    for row in rows:
-        tokens = prompt_tokens(engine, row.prompt_messages)
+    known = (cache or TokenCache(engine, None)).prompts([row.prompt_messages for row in rows])
+    for row, tokens in zip(rows, known, strict=True):
         if len(tokens) <= longest:
             fitting.append(Prompt(row, tokens, prompt_text(row.prompt_messages), len(fitting)))
     return fitting, len(rows) - len(fitting)

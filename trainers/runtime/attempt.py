@@ -59,6 +59,10 @@ class AttemptRun:
     def spec(self) -> TaskSpec:
         return parse_spec(self.launch.spec)
 
+    @property
+    def cache_folder(self) -> Path:
+        return Path(self.launch.cache_dir)
+
     @cached_property
     def storage(self) -> Storage:
         return Storage(self.launch.storage_url)
