@@ -19,6 +19,7 @@ from jobs.hints import group_of
 from jobs.models import Job
 from workspaces import access, live
 from workspaces.models import User
+from workspaces.sign_in.middleware import factor_missing
 
 # What is foreign, gone or signed out does not exist: as 404 is for pages.
 NOT_FOUND = 4404
@@ -124,4 +125,4 @@ def session_user(session_key: str | None) -> User | None:
     user = User.objects.filter(pk=known[SESSION_KEY], is_active=True).first()
     if user is None or not constant_time_compare(known.get(HASH_SESSION_KEY, ""), user.get_session_auth_hash()):
         return None
-    return user
+    return None if factor_missing(known, user) else user

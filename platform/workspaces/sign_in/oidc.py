@@ -86,7 +86,7 @@ def start(request: HttpRequest, provider_id: str) -> HttpResponseBase:
     wanted = QueryDict(mutable=True)
     if "next" in request.GET:
         wanted["next"] = request.GET["next"]
-    request.GET = wanted
+    request.GET = wanted  # type: ignore[assignment]  # a request of our own making from here on
     return _answered(OAuth2LoginView, request)
 
 

@@ -12,7 +12,6 @@ from django.dispatch import receiver
 from workspaces.live import access_changed
 from workspaces.models import User
 from workspaces.sign_in import people
-from workspaces.sign_in.middleware import KNOWN
 
 
 @receiver(post_save, sender=User)
@@ -49,9 +48,9 @@ def factor_added(user: User, authenticator: Any, **kwargs: Any) -> None:
 
 
 @receiver(authenticator_removed)
-def factor_removed(request: Any, user: User, authenticator: Any, **kwargs: Any) -> None:
-    request.session.pop(KNOWN, None)
+def factor_removed(user: User, authenticator: Any, **kwargs: Any) -> None:
     people.note(user, "user.factor.remove", kind=authenticator.type)
+    access_changed([user.pk])
 
 
 @receiver(authenticator_reset)

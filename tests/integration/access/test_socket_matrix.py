@@ -125,3 +125,12 @@ async def test_a_page_of_another_site_opens_no_socket(world: World):
     for entry in SOCKETS:
         socket = Socket(world, entry, MEMBERS[-1], origin=b"https://evil.example")
         assert (await socket.open())["type"] == "websocket.close"
+
+
+async def test_where_two_factors_are_asked_for_only_who_has_them_listens(world: World, settings: Any):
+    settings.REQUIRE_TWO_FACTORS = True
+    for entry in SOCKETS:
+        for caller in MEMBERS:
+            socket = Socket(world, entry, caller)
+            assert ((await socket.open())["type"] == "websocket.send") is caller.owns, caller.name
+            await socket.leave()
