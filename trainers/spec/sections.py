@@ -28,8 +28,8 @@ class Lora(Section):
 
     kind: Literal["lora", "full"] = Field(
         "lora",
-        description="lora trains an adapter. full trains all weights: 16 bytes of memory per parameter beside the model, a "
-        "tenth of the learning rate, and a whole model as the result.",
+        description="lora trains an adapter. full trains all weights: 16 bytes of memory per parameter beside the "
+        "model, a tenth of the learning rate, and a whole model as the result.",
     )
     rank: int = Field(16, ge=1, le=512, description="Rank of the two factors. 8-32 suits reinforcement learning.")
     alpha: float = Field(32.0, gt=0, le=4096, description="Scale; the update is multiplied by alpha / rank.")

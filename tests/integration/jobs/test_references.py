@@ -128,3 +128,21 @@ def test_a_job_that_only_measures_ends_without_a_model(alice, project):
     job = Job.objects.get(pk=job.pk)
     assert (job.state, job.model_version, job.reason) == ("succeeded", None, "Accuracy on held-out prompts is 50.0%.")
     assert job.report_key
+
+
+def test_all_weights_are_a_merged_model_already(alice, project, checkpoint):
+    job = factories.job(project, alice, model={"base": "tiny-random-llama", "adapter": {"kind": "full"}})
+    run_job(job)
+    Checkpoint.objects.filter(pk=checkpoint.pk).update(made_by_id=job.pk, format="full")
+    job_transition(job_id=job.pk, to=State.FINISHING, reason="", result={"before": None, "after": None})
+    job_finish(job_id=job.pk)
+    version = Job.objects.get(pk=job.pk).model_version
+    assert (version.merged, version.merged_uri) == ("ready", checkpoint.uri)
+    with pytest.raises(SpecError, match="holds no adapter"):
+        factories.job(project, alice, model={"base": "tiny-random-llama", "start_from": f"model:{version.model_id}@1"})
+
+
+def test_all_weights_cannot_start_from_an_adapter(alice, project, version):
+    model = {"base": "tiny-random-llama", "adapter": {"kind": "full"}, "start_from": f"model:{version.model_id}@1"}
+    with pytest.raises(SpecError, match="leave it out"):
+        factories.job(project, alice, model=model)

@@ -97,7 +97,7 @@ def test_the_same_page_with_other_values_makes_another_job(as_alice, address, pr
         ({"budget.amount": "-1"}, "budget.amount", "above 0"),
         ({"name": "x" * 201}, "name", "200 characters"),
         ({"hyperparameters.warmup_steps": "20"}, "hyperparameters.warmup_steps", "leaves nothing of 20 steps"),
-        ({"model.adapter.attention": False, "model.adapter.mlp": False}, "model.adapter.rank", "at least one of"),
+        ({"model.adapter.attention": False, "model.adapter.mlp": False}, "model.adapter.kind", "at least one of"),
         ({"sampling.group_size": "1", "size": "custom"}, "sampling.group_size", "at least 2 completions"),
     ],
 )
