@@ -31,7 +31,8 @@ def secret_set(*, workspace: Workspace, name: str, value: str, actor: User, kind
 
     Raises :class:`Refused` for a bad name or kind, and for a value that is too short to be told apart in a log.
     """
-    name, value = name.strip(), value.strip()
+    # Forms send the lines of a key file with the ends of another system.
+    name, value = name.strip(), value.replace("\r\n", "\n").strip()
     if not NAME.fullmatch(name):
         raise Refused(
             "A name begins with a letter and has only letters, digits, and _ . - (64 at most), such as HF_TOKEN.",

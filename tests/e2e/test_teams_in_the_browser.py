@@ -86,7 +86,7 @@ def test_a_key_file_of_several_lines_is_kept_whole(visit: Any, alice: Any, works
     page.get_by_role("button", name="Keep secret").click()
     page.get_by_text("is kept").wait_for()
     assert "MIIEvQIBADANBgkq" not in page.content()
-    assert secret_value(workspace, "DEPLOY_KEY").splitlines() == key.splitlines()
+    assert secret_value(workspace, "DEPLOY_KEY") == key
     assert Secret.objects.get().hint == "----"
     assert window.problems == []
 
