@@ -1,9 +1,10 @@
-"""Several adapters in one engine against one adapter at the same total rows: tokens per second of sampling and training.
+"""Several adapters in one engine against one adapter at the same total rows: tokens per second, sampled and trained.
 
     python -m tests.benchmarks.many_adapters --adapters 8 --rounds 5 --json result.json
 
-Runs alternate; the ratio of each round is taken within the round. With ``--clock cpu`` the process's CPU time is counted
-in place of the wall's, which says more on a machine that does other work.
+Runs alternate; the ratio of each round is taken within the round. With ``--clock cpu`` the process's CPU time is
+counted in place of the wall's, which says more on a machine that does other work. Every prompt has a beginning of its
+own. With ``--shared-beginning`` they have one in common, which one adapter computes once and eight compute eight times.
 """
 
 from __future__ import annotations
@@ -73,7 +74,8 @@ def main() -> None:
         adapter = engine.add_adapter(name, LoraConfig(rank=options.rank, seed=index))
         with torch.no_grad():
             adapter.values.add_(0.01)
-    work = Work(engine, _prompts(engine, max(8, options.adapters)), options.group, options.max_new)
+    prompts = _prompts(engine, max(8, options.adapters), shared=options.shared_beginning)
+    work = Work(engine, prompts, options.group, options.max_new)
     record: dict[str, Any] = {"settings": vars(options), "torch": torch.__version__}
     for what, run in (("sampling", work.sample), ("training", work.train)):
         record[what] = _compare(run, names, options.rounds, options.clock)
@@ -104,12 +106,18 @@ def _compare(run: Callable[[list[str]], int], names: list[str], rounds: int, clo
     }
 
 
-def _prompts(engine: Engine, count: int) -> list[list[int]]:
-    texts = [f"What is {i} + {9 - i % 9}? Answer with the number only." for i in range(count)]
+def _prompts(engine: Engine, count: int, *, shared: bool) -> list[list[int]]:
+    """About 45 tokens each, in the model's chat format."""
     template = engine.tokenizer.apply_chat_template
-    return [
-        list(template([{"role": "user", "content": text}], add_generation_prompt=True)["input_ids"]) for text in texts
-    ]
+    prompts = []
+    for i in range(count):
+        system = "You are a helpful assistant who adds numbers, and who says nothing else"
+        chat = [
+            {"role": "system", "content": f"{system}." if shared else f"{i}: {system}."},
+            {"role": "user", "content": f"What is {i} + {9 - i % 9}? Answer with the number only."},
+        ]
+        prompts.append(list(template(chat, add_generation_prompt=True)["input_ids"]))
+    return prompts
 
 
 def _print(what: str, figures: dict[str, Any], options: argparse.Namespace) -> None:
@@ -129,6 +137,7 @@ def _options() -> argparse.Namespace:
     ):  # fmt: skip
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--clock", choices=("wall", "cpu"), default="wall")
+    parser.add_argument("--shared-beginning", action="store_true")
     parser.add_argument("--cache", default=str(Path(tempfile.gettempdir()) / "tuneyard-models"))
     parser.add_argument("--json")
     return parser.parse_args()

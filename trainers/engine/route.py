@@ -79,7 +79,7 @@ class Factors:
 
 @dataclass(frozen=True)
 class Stack:
-    """Factors of several adapters for one group, padded to one rank: ``down`` (n, in, k) and ``up`` (n, k, out)."""
+    """Factors of several adapters for one group, padded to one rank: ``down`` (n, k, in) and ``up`` (n, out, k)."""
 
     down: Tensor
     up: Tensor
@@ -88,13 +88,17 @@ class Stack:
     def of(cls, factors: Sequence[Factors | None], like: Tensor, group: Group) -> Stack:
         """Adapters without a factor for the group count as zeros."""
         rank = max(part.down.shape[0] for part in factors if part is not None)
-        down = like.new_zeros(len(factors), group.inner, rank)
-        up = like.new_zeros(len(factors), rank, group.bounds[-1])
+        down = like.new_zeros(len(factors), rank, group.inner)
+        up = like.new_zeros(len(factors), group.bounds[-1], rank)
         for index, part in enumerate(factors):
             if part is not None:
-                down[index, :, : part.down.shape[0]] = part.down.t()
-                up[index, : part.down.shape[0]] = part.up.t()
+                down[index, : part.down.shape[0]] = part.down
+                up[index, :, : part.down.shape[0]] = part.up
         return cls(down, up)
+
+    def product(self, x: Tensor) -> Tensor:
+        """x (n, R, in) through the first factor: (n, R, k)."""
+        return torch.bmm(x, self.down.transpose(1, 2))
 
 
 @dataclass
@@ -178,11 +182,11 @@ class Route:
         slots, rows = self._grid(x.device)
         count, width = len(self._adapters), self._width
         if self._whole and len(x) == count * width:
-            low = torch.bmm(x.view(count, width, -1), stack.down)
-            result.view(count, width, -1).baddbmm_(low, stack.up)
+            low = stack.product(x.view(count, width, -1))
+            result.view(count, width, -1).baddbmm_(low, stack.up.transpose(1, 2))
             return
         grid = x.new_zeros(count * width, x.shape[1]).index_copy_(0, slots, x[rows])
-        change = torch.bmm(torch.bmm(grid.view(count, width, -1), stack.down), stack.up)
+        change = torch.bmm(stack.product(grid.view(count, width, -1)), stack.up.transpose(1, 2))
         result.index_add_(0, rows, change.view(count * width, -1)[slots])
 
     def _grid(self, device: torch.device) -> tuple[Tensor, Tensor]:
