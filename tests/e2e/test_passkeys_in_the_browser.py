@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from allauth.mfa.models import Authenticator
+from axe_playwright_python.sync_playwright import Axe
 from django.urls import reverse
 
 PASSWORD = "four words in a row"
@@ -75,6 +76,9 @@ def test_a_security_key_is_a_second_factor(visit: Any, alice: Any, project: Any)
     page.get_by_role("button", name="Your account").click()
     page.get_by_role("button", name="Sign out").click()
     sign_in(page, alice)
+    page.get_by_role("button", name="Use a passkey or security key").wait_for()
+    found = Axe().run(page).response["violations"]
+    assert [item["id"] for item in found if item["impact"] in ("serious", "critical")] == []
     page.get_by_role("button", name="Use a passkey or security key").click()
     page.wait_for_url(f"**{reverse('project-home', args=[project.pk])}")
     assert window.problems == []
