@@ -10,8 +10,9 @@ from uuid import UUID
 from catalog.models import BaseModel, Checkpoint, DatasetVersion, ModelVersion
 from catalog.services import dataset_upload
 from trainers.envs import ENVIRONMENTS
+from trainers.rewards.spec import Judge
 from trainers.spec import ENVIRONMENT_SOURCE, TaskSpec
-from workspaces.models import Project, User
+from workspaces.models import Project, Secret, User
 
 Errors = list[tuple[str, str]]
 
@@ -27,6 +28,18 @@ def check_references(project: Project, task: TaskSpec, base: BaseModel | None, e
         start_adapter(project, task, base, errors)
         teacher = teacher_base(task, errors) or base
         teacher_adapter(project, task, teacher, errors)
+    _judges_have_keys(project, task, errors)
+
+
+def _judges_have_keys(project: Project, task: TaskSpec, errors: Errors) -> None:
+    for index, component in enumerate(task.reward.components if task.reward is not None else ()):
+        if isinstance(component, Judge) and component.secret is not None:
+            known = Secret.objects.filter(workspace_id=project.workspace_id, name__iexact=component.secret)
+            if not known.exists():
+                message = (
+                    f"the workspace has no secret called {component.secret!r}; an admin adds it on the page Secrets"
+                )
+                errors.append((f"reward.components.{index}.secret", message))
 
 
 def start_adapter(project: Project, task: TaskSpec, base: BaseModel, errors: Errors) -> Checkpoint | None:

@@ -16,6 +16,7 @@ from jobs.models import Job
 from jobs.services import job_transition
 from jobs.states import State
 from trainers.spec import SpecError
+from workspaces.vault import secret_set
 
 pytestmark = pytest.mark.django_db
 
@@ -146,3 +147,23 @@ def test_all_weights_cannot_start_from_an_adapter(alice, project, version):
     model = {"base": "tiny-random-llama", "adapter": {"kind": "full"}, "start_from": f"model:{version.model_id}@1"}
     with pytest.raises(SpecError, match="leave it out"):
         factories.job(project, alice, model=model)
+
+
+JUDGE = {"kind": "judge", "endpoint": "https://api.example.com/v1", "model": "referee", "prompt": "{completion}"}
+
+
+def test_the_key_of_a_judge_is_read_at_dispatch_and_kept_nowhere(alice, project):
+    secret_set(workspace=project.workspace, name="JUDGE_KEY", value="sk-0123456789", actor=alice)
+    reward = {"components": [{"kind": "exact"}, {**JUDGE, "secret": "judge_key"}]}
+    job = factories.job(project, alice, reward=reward)
+    made = launch(job)
+    assert made.secrets == {"judge_key": "sk-0123456789"}
+    assert "sk-0123456789" not in repr(made) and "sk-0123456789" not in str(job.spec)
+
+
+def test_a_judge_without_its_key_is_refused_before_it_costs_anything(alice, project):
+    reward = {"components": [{"kind": "exact"}, {**JUDGE, "secret": "NOT_THERE"}]}
+    with pytest.raises(SpecError) as caught:
+        factories.job(project, alice, reward=reward)
+    [(path, message)] = caught.value.errors
+    assert path == "reward.components.1.secret" and "'NOT_THERE'" in message
