@@ -27,6 +27,7 @@ WARNINGS_LISTED = 50
 PREVIEW_ROWS = 10
 CHARACTERS_PER_TOKEN = 4
 _TOKENS_COUNTED = 20_000
+_CHARACTERS_COUNTED = 20_000_000  # some seconds of a tokenizer's time
 _LONGEST_PROMPT = Hyperparameters.model_fields["max_prompt_tokens"].default
 _REPEATED = {
     "duplicate": ("The same prompt and answer stand in {place}.", "Remove one, unless it is to weigh double."),
@@ -179,20 +180,27 @@ class _Inspection:
         self._note_repeat(row)
 
     def _note_tokens(self, row: DataRow, said: str) -> None:
-        """Warn of prompts longer than a job takes by default; only where they could be are they counted."""
-        tokens: int | None = None
-        if self._counter is not None and (self._counted[1] < _TOKENS_COUNTED or len(said.encode()) > _LONGEST_PROMPT):
-            tokens = self._counter.count(said)
-            if self._counted[1] < _TOKENS_COUNTED:
-                self._counted[0] += len(said)
-                self._counted[1] += tokens
-        guessed = len(said) // CHARACTERS_PER_TOKEN if self._counter is None else tokens or 0
+        """Warn of prompts longer than a job takes by default."""
+        guessed = self._tokens_of(said)
         if guessed > _LONGEST_PROMPT:
             message = (
                 f"The prompt has about {guessed:,} tokens. By default a job leaves out prompts of more than "
                 f"{_LONGEST_PROMPT:,} (`max_prompt_tokens`)."
             )
             self.add(row.line, None, "warning", "long_prompt", message, "Raise that limit in the job, or shorten it.")
+
+    def _tokens_of(self, said: str) -> int:
+        """Tokens of a prompt: counted for the first texts and those that may be too long, as long as time allows; of
+        others by what the counted ones had for each character."""
+        if self._counter is None:
+            return len(said) // CHARACTERS_PER_TOKEN
+        near = len(said.encode()) > _LONGEST_PROMPT and self._counted[0] < _CHARACTERS_COUNTED
+        if near or self._counted[1] < _TOKENS_COUNTED:
+            tokens = self._counter.count(said)
+            self._counted[0] += len(said)
+            self._counted[1] += tokens
+            return tokens
+        return len(said) * self._counted[1] // max(1, self._counted[0])
 
     def _note_repeat(self, row: DataRow) -> None:
         found = self._repeats.add(row)

@@ -93,6 +93,20 @@ def test_prompts_longer_than_a_job_takes_are_warnings() -> None:
     assert report.tokens is not None and report.tokens.model == "a model"
 
 
+def test_after_enough_counting_long_prompts_are_guessed_by_the_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trainers.data.inspection._CHARACTERS_COUNTED", 50_000)
+    monkeypatch.setattr("trainers.data.inspection._TOKENS_COUNTED", 10)
+    counted = []
+
+    def count(text: str) -> int:
+        counted.append(text)
+        return len(text) // 2
+
+    report = inspect(*[{"question": f"{n} " * 5000} for n in range(10, 40)], counter=TokenCounter("a model", count))
+    assert report.counts["long_prompt"] == 30 and len(counted) == 4
+    assert report.tokens is not None and report.tokens.per_token == 2
+
+
 def test_several_scripts_are_noted() -> None:
     rows = [{"question": f"Question {n}"} for n in range(50)] + [{"question": f"第{n}个问题是什么"} for n in range(50)]
     assert any("several scripts: Latin 50%" in note for note in inspect(*rows).notes)
