@@ -63,14 +63,15 @@ class JudgeCalls:
         self._egress = egress or Egress.from_environment()
         self._first_wait_s = first_wait_s
         self._lock = threading.Lock()
-        self._client: httpx.Client | None = None
+        self._clients: dict[str, httpx.Client] = {}
         self.cache = ContentCache(folder / "judge", CACHE_BYTES) if folder is not None else None
         self.spent: dict[str, Spent] = {}
 
     def close(self) -> None:
-        if self._client is not None:
-            self._client.close()
-            self._client = None
+        with self._lock:
+            clients, self._clients = list(self._clients.values()), {}
+        for client in clients:
+            client.close()
 
     def ask(self, judge: Judge, messages: list[dict[str, str]], deadline: float = math.inf) -> str:
         """The judge's reply, out of the cache where the same has been asked before. Raises :class:`JudgeFailed`."""
@@ -163,7 +164,7 @@ class JudgeCalls:
             headers["Authorization"] = f"Bearer {secret}"
         end = min(time.monotonic() + judge.timeout_s, deadline)
         try:
-            with self._connection().stream(
+            with self._client(parts.netloc).stream(
                 "POST",
                 f"{parts.scheme}://{literal}:{port}{parts.path}/chat/completions",
                 content=json.dumps(body).encode(),
@@ -186,13 +187,14 @@ class JudgeCalls:
         except (ValueError, httpx.InvalidURL) as error:  # a key with a line break in it, for one
             raise JudgeFailed("cannot be asked", "Check the endpoint and the secret.", type(error).__name__) from error
 
-    def _connection(self) -> httpx.Client:
+    def _client(self, host: str) -> httpx.Client:
+        """A client for one host alone: connections are kept by address, and two names may share one."""
         with self._lock:
-            if self._client is None:
+            if host not in self._clients:
                 limits = httpx.Limits(max_connections=64, max_keepalive_connections=16)
                 # No proxy, no .netrc: where a request goes is for the check of addresses alone to say.
-                self._client = httpx.Client(trust_env=False, follow_redirects=False, limits=limits)
-            return self._client
+                self._clients[host] = httpx.Client(trust_env=False, follow_redirects=False, limits=limits)
+            return self._clients[host]
 
     def _charge_call(self, judge: Judge) -> None:
         with self._lock:
