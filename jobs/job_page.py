@@ -110,6 +110,8 @@ def _config_table(job: Job) -> list[dict[str, Any]]:
     values = values_of(task)
     groups: dict[str, list[dict[str, Any]]] = {}
     for field in spec_fields():
+        if task.recipe not in field.recipes:
+            continue
         value = values[field.path]
         usual = bool(field.default) if field.control == "switch" else field.default_text
         groups.setdefault(group_title(field) if "." in field.path else "Task", []).append(

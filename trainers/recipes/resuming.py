@@ -17,7 +17,7 @@ from typing import Any
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from trainers.engine.checkpoint import load_state, save_state
+from trainers.engine.checkpoint import Writer, load_state, snapshot_state
 from trainers.engine.engine import Engine
 from trainers.engine.rng import rng_state, set_rng_state
 from trainers.errors import RunError
@@ -49,7 +49,8 @@ class RunState:
 
 def task_fingerprint(spec: TaskSpec) -> str:
     """Equal for specs that train the same way."""
-    text = json.dumps(spec.model_dump(mode="json", exclude=_FREE), sort_keys=True)
+    # Without defaults: a later version of the spec with more fields gives the same.
+    text = json.dumps(spec.model_dump(mode="json", exclude=_FREE, exclude_defaults=True), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -58,17 +59,25 @@ def rows_fingerprint(keys: Sequence[str]) -> str:
     return hashlib.sha256("\n".join(keys).encode()).hexdigest()
 
 
-def save_run(
-    engine: Engine, adapter: str, folder: Path, state: RunState, more: Callable[[Path], None] | None = None
-) -> None:
-    """Write a checkpoint into ``folder``; ``more`` writes what else the recipe has into its place there."""
-    save_state(engine, adapter, folder / POLICY)
-    if more is not None:
-        more(folder)
-    save_file(rng_state(), folder / RNG)
-    (folder / RUN).write_text(json.dumps({"version": _VERSION, **asdict(state)}) + "\n", encoding="utf-8")
-    files = {name: {"size": path.stat().st_size, "sha256": _hash(path)} for name, path in _listed(folder)}
-    (folder / FILES).write_text(json.dumps(files, indent=1) + "\n", encoding="utf-8")
+def snapshot_run(engine: Engine, adapter: str, state: RunState, more: Writer | None = None) -> Writer:
+    """A checkpoint of this moment, in the CPU's memory; the writer puts it into a folder, which may take its time.
+
+    ``more`` writes what else the recipe has into its place there.
+    """
+    policy = snapshot_state(engine, adapter)
+    random = {name: value.clone() for name, value in rng_state().items()}
+    record = json.dumps({"version": _VERSION, **asdict(state)}) + "\n"
+
+    def write(folder: Path) -> None:
+        policy(folder / POLICY)
+        if more is not None:
+            more(folder)
+        save_file(random, folder / RNG)
+        (folder / RUN).write_text(record, encoding="utf-8")
+        files = {name: {"size": path.stat().st_size, "sha256": _hash(path)} for name, path in _listed(folder)}
+        (folder / FILES).write_text(json.dumps(files, indent=1) + "\n", encoding="utf-8")
+
+    return write
 
 
 def load_run(

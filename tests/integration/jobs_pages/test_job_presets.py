@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import factories
 import pytest
 from django.urls import reverse
@@ -62,3 +64,21 @@ def test_it_warns_by_the_size_of_the_model_and_the_length_of_answers(as_alice, a
     assert "0.0005 is a common start" in text
     assert "many groups will be all right or all wrong" in text
     assert "about 1,000 tokens or more" in text
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        ("sft", "the answers of the dataset become likelier"),
+        ("dapo", "learns from how its own answers compare"),
+        ("ppo-critic", "learns from how its own answers compare"),
+        ("best-of-n", "and imitates the best"),
+        ("evaluate", "Nothing is trained. Measured 1 times"),
+    ],
+)
+def test_the_card_says_what_each_recipe_does(as_alice, address, project, version, key, words):
+    version.report = {"with_answer": 10}
+    version.save()
+    body = sent_as_shown(as_alice.get(address, {"preset": key}).context["form"]) | {"model.base": "tiny-random-llama"}
+    text = as_alice.post(reverse("job-preview", args=[project.pk]), body).content.decode()
+    assert words in " ".join(re.sub(r"<[^>]+>", "", text).split())
