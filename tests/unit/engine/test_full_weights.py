@@ -113,3 +113,17 @@ def test_recomputed_layers_give_the_same_gradient(make_engine, kind):
     torch.testing.assert_close(engine.adapters[name].gradient, kept, rtol=1e-6, atol=1e-6)
     engine.recompute.on = False
     assert "forward" not in vars(engine.recompute.layers[0])
+
+
+def test_recomputed_layers_keep_less_for_the_backward_pass(make_engine):
+    engine, kept = make_engine(), []
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        kept[-1] += tensor.numel()
+        return tensor
+
+    for engine.recompute.on in (False, True):
+        kept.append(0)
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            engine.forward_backward("a", group_data(), "ppo")
+    assert kept[1] < 0.5 * kept[0]
