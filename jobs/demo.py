@@ -79,6 +79,8 @@ def spec(train: DatasetVersion, test: DatasetVersion, reward: RewardVersion, *, 
         "loss": {"name": "ppo"},
         "sampling": {"group_size": 8, "max_new_tokens": 16},
         "hyperparameters": {"steps": 24, "batch_size": 8, "learning_rate": 5e-4},
+        # Often, so that whoever tries it can kill the run and see it go on.
+        "checkpointing": {"every_steps": 5},
         "evaluation": {
             "source": test.source,
             "prompts": held_out,

@@ -8,6 +8,7 @@ from uuid import UUID
 from django.conf import settings
 
 from catalog.models import Checkpoint
+from jobs import recovery
 from jobs.attempts import attempt_begin, attempt_not_started, attempt_started
 from jobs.models import Attempt, Job
 from jobs.references import start_adapter, teacher_adapter, teacher_base
@@ -19,6 +20,8 @@ from workspaces.vault import secret_value
 logger = logging.getLogger(__name__)
 
 GROUP_TIMEOUT_S = 45.0
+# How many damaged checkpoints a run passes over before it begins anew.
+MOST_TRIED = 10
 
 
 def grant_dispatch(*, grant_id: UUID) -> None:
@@ -76,6 +79,10 @@ def launch_of(attempt: Attempt, devices: list[int]) -> launch.Launch:
         evaluation_key=evaluation.object_key if evaluation else None,
         evaluation_file=evaluation.file_name if evaluation else None,
         base_model=job.base_model.source,
+        resume_from=tuple(
+            Folder(key=row.uri, files=row.files) for row in recovery.checkpoints_to_resume(job.pk)[:MOST_TRIED]
+        ),
+        mtbf_s=_mtbf(attempt),
         start_from=_folder(start_adapter(job.project, task, job.base_model, [])),
         teacher_model=teacher.source if teacher else None,
         teacher_adapter=_folder(teacher_adapter(job.project, task, teacher or job.base_model, [])),
@@ -86,6 +93,13 @@ def launch_of(attempt: Attempt, devices: list[int]) -> launch.Launch:
         secrets=_secrets(job, task),
         gpu_indexes=tuple(devices) if request.device_kind == "gpu" else (),
     )
+
+
+def _mtbf(attempt: Attempt) -> float:
+    lease = attempt.grant.leases.select_related("node").first()
+    if lease is None:
+        return recovery.USUAL_MTBF.total_seconds()
+    return recovery.mean_time_between_failures(lease.node.pool_id)
 
 
 def _secrets(job: Job, task: TaskSpec) -> dict[str, str]:

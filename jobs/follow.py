@@ -46,12 +46,7 @@ def look(*, attempt_id: UUID, watcher: str) -> float | None:
     if attempt.started_at is None:
         return _look_at_unstarted(attempt)
     try:
-        driver = launch.find_driver(attempt.driver)
-        if attempt.job.state == State.CANCELLING:
-            launch.cancel_driver(driver)
-        else:
-            budget.enforce(attempt.job)
-        answer = launch.poll(driver, after=attempt.cursor, wait_s=POLL_WAIT_S, limit=POLL_LIMIT)
+        answer = _ask(attempt)
     except launch.DriverGone as gone:
         _read_what_is_left(attempt, watcher)
         attempt = attempt_watched(attempt_id=attempt_id, watcher=watcher)
@@ -70,15 +65,33 @@ def look(*, attempt_id: UUID, watcher: str) -> float | None:
     return 0.0
 
 
+def _ask(attempt: Attempt) -> launch.PollAnswer:
+    """Pass on what the driver is to do, and pull what it has written. Raises ``DriverGone`` also for a dead node."""
+    try:
+        driver = launch.find_driver(attempt.driver)
+        if attempt.job.state == State.CANCELLING:
+            launch.cancel_driver(driver)
+        elif attempt.job.state == State.PAUSING or attempt.leaving:
+            launch.pause_driver(driver)
+        else:
+            budget.enforce(attempt.job)
+        return launch.poll(driver, after=attempt.cursor, wait_s=POLL_WAIT_S, limit=POLL_LIMIT)
+    except launch.RuntimeUnavailable:
+        # The connection to a node's processes breaks before Ray's own table says that the node is dead, or after.
+        if attempt.node_ray_id and not launch.node_alive(attempt.node_ray_id):
+            raise launch.DriverGone("The driver's node died.") from None
+        raise
+
+
 def _look_at_unstarted(attempt: Attempt) -> float | None:
     """Between the claim of a grant and its driver. The dispatching task may still be at work, or may have died."""
     from jobs.dispatch import dispatch
 
     waited = (timezone.now() - attempt.created_at).total_seconds()
-    if attempt.job.state == State.CANCELLING:
+    if attempt.job.state in (State.CANCELLING, State.PAUSING):
         launch.kill_driver(attempt.driver)
         launch.remove_group(attempt.driver)
-        attempt_not_started(attempt=attempt, why="It was cancelled before it started.")
+        attempt_not_started(attempt=attempt, why=f"The job was {attempt.job.state} before it started.")
         return None
     if not Node.objects.filter(ray_id=attempt.node_ray_id, alive=True).exists():
         launch.remove_group(attempt.driver)

@@ -7,7 +7,7 @@ import uuid
 from django.conf import settings
 from django.db import models
 
-from catalog.models import BaseModel, DatasetVersion, ModelVersion, RewardVersion
+from catalog.models import BaseModel, Checkpoint, DatasetVersion, ModelVersion, RewardVersion
 from compute.models import Grant
 from jobs.states import ACTIVE, State
 from workspaces.models import Project
@@ -26,6 +26,7 @@ class Job(models.Model):
     reason = models.TextField(blank=True)
     advice = models.TextField(blank=True)
     failure_kind = models.CharField(max_length=40, blank=True)
+    failure_field = models.CharField(max_length=200, blank=True)
     idempotency_key = models.CharField(max_length=200)
     submitted_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
 
@@ -36,6 +37,8 @@ class Job(models.Model):
     model_version = models.OneToOneField(ModelVersion, on_delete=models.SET_NULL, null=True, related_name="job")
 
     epoch = models.PositiveIntegerField(default=1)
+    # Attempts in a row that ended by a fault of the platform without a new checkpoint.
+    fruitless = models.PositiveIntegerField(default=0)
     step = models.BigIntegerField(default=0)
     total_steps = models.BigIntegerField(null=True)
     phase = models.CharField(max_length=20, blank=True)
@@ -84,6 +87,12 @@ class Attempt(models.Model):
     pid = models.PositiveIntegerField(null=True)
     cursor = models.BigIntegerField(default=0)
     report = models.JSONField(null=True)
+    # The step it began at (0: the beginning) and the newest step whose metrics it has written.
+    first_step = models.BigIntegerField(default=0)
+    last_step = models.BigIntegerField(default=0)
+    resumed_from = models.ForeignKey(Checkpoint, on_delete=models.SET_NULL, null=True, related_name="+")
+    # Why it is to write a checkpoint and leave its node; empty as long as it is not.
+    leaving = models.CharField(max_length=300, blank=True)
     outcome = models.CharField(max_length=40, blank=True)
     outcome_detail = models.TextField(blank=True)
     created_at = models.DateTimeField(auto_now_add=True)

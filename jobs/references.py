@@ -8,15 +8,16 @@ import re
 from uuid import UUID
 
 from catalog.models import BaseModel, Checkpoint, DatasetVersion, ModelVersion
+from catalog.selectors import model_version_named
 from catalog.services import dataset_upload
 from trainers.envs import ENVIRONMENTS
 from trainers.rewards.spec import Judge
-from trainers.spec import ENVIRONMENT_SOURCE, TaskSpec
+from trainers.spec import ENVIRONMENT_SOURCE, SpecError, TaskSpec
 from workspaces.models import Project, Secret, User
 
 Errors = list[tuple[str, str]]
 
-_MODEL = re.compile(r"^model:(?P<id>[0-9a-fA-F-]{32,36})@(?P<number>\d{1,9})$")
+_MODEL = re.compile(r"^model:.+@[^@]+$", re.DOTALL)
 _CHECKPOINT = re.compile(r"^checkpoint:(?P<id>[0-9a-fA-F-]{32,36})$")
 # So many tasks an environment makes for a job; a pass over them is long, and the file is small.
 TASKS = 2000
@@ -85,12 +86,36 @@ def with_tasks(project: Project, task: TaskSpec, actor: User) -> TaskSpec:
     return task.model_copy(update={"data": task.data.model_copy(update={"source": version.source})})
 
 
+def with_versions_pinned(project: Project, task: TaskSpec) -> TaskSpec:
+    """The task with ``model:<id>@<number>`` wherever it names a model version: an alias may be moved later.
+
+    Called in the transaction that stores the task: the versions stay locked against deletion until it ends.
+    """
+    start, teacher = (_pinned(project, name) for name in (task.model.start_from, task.distillation.teacher_adapter))
+    return task.model_copy(
+        update={
+            "model": task.model.model_copy(update={"start_from": start}),
+            "distillation": task.distillation.model_copy(update={"teacher_adapter": teacher}),
+        }
+    )
+
+
+def _pinned(project: Project, name: str | None) -> str | None:
+    version = model_version_named(project, name) if name else None
+    if version is None:
+        return name
+    held = ModelVersion.objects.select_for_update(of=("self",), no_key=True).filter(pk=version.pk).first()
+    if held is None:
+        raise SpecError([("model.start_from", f"{name} was deleted")])
+    return version.source
+
+
 def _adapter(project: Project, text: str | None, base: BaseModel, path: str, errors: Errors) -> Checkpoint | None:
     if not text:
         return None
     found = _named(project, text)
     if found is None:
-        shape = "must name a model version (model:<id>@<number>) or a checkpoint (checkpoint:<id>) of this project"
+        shape = "must name a model version (model:<name>@<number or alias>) or a checkpoint (checkpoint:<id>)"
         known = _MODEL.match(text) or _CHECKPOINT.match(text)
         errors.append((path, f"this project has no {text}" if known else shape))
         return None
@@ -106,12 +131,8 @@ def _adapter(project: Project, text: str | None, base: BaseModel, path: str, err
 
 def _named(project: Project, text: str) -> tuple[Checkpoint, BaseModel | None] | None:
     """A checkpoint by its name in a spec, and the base model it belongs to where that is known."""
-    if match := _MODEL.match(text):
-        version = (
-            ModelVersion.objects.select_related("checkpoint", "base_model")
-            .filter(model__project=project, model_id=_uuid(match["id"]), number=int(match["number"]))
-            .first()
-        )
+    if _MODEL.match(text):
+        version = model_version_named(project, text)
         return None if version is None else (version.checkpoint, version.base_model)
     if match := _CHECKPOINT.match(text):
         known = _uuid(match["id"])

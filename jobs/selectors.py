@@ -111,7 +111,7 @@ def job_summary(job: Job) -> dict[str, Any]:
         "ended_at": job.ended_at.timestamp() if job.ended_at else None,
         "cost": str(cost.total),
         "currency": cost.currency,
-        "waiting": waiting("job", job.pk) if state == State.QUEUED else None,
+        "waiting": waiting("job", job.pk) if state in (State.QUEUED, State.RECOVERING) else None,
         "result": job.result,
         "model_version": str(job.model_version_id) if job.model_version_id else None,
         "report": bool(job.report_key),

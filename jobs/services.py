@@ -16,7 +16,7 @@ from compute import services as compute
 from jobs import hints, mails
 from jobs.models import Job, TimelineEntry
 from jobs.placement import device_need
-from jobs.references import check_references, with_tasks
+from jobs.references import check_references, with_tasks, with_versions_pinned
 from jobs.states import ACTIVE, TERMINAL, WITHOUT_PROCESS, State, TransitionError, check
 from trainers.spec import Columns, SpecError, TaskSpec, parse_spec
 from workspaces.errors import Refused
@@ -58,6 +58,7 @@ def job_submit(
     need = device_need(task, parts["base_model"])
     try:
         with transaction.atomic():
+            task = with_versions_pinned(project, task)
             job = Job.objects.create(
                 project=project,
                 name=task.name,
@@ -76,7 +77,7 @@ def job_submit(
                 devices=need.devices,
                 tier=task.resources.tier,
             )
-            _enter(job, None, State.QUEUED, actor=submitted_by, reason="Submitted.")
+            enter(job, None, State.QUEUED, actor=submitted_by, reason="Submitted.")
             audit(
                 workspace=project.workspace, actor=submitted_by, action="job.submit", obj=job, detail={"name": job.name}
             )
@@ -148,8 +149,29 @@ def job_cancel(*, job: Job, actor: User | None, reason: str = "") -> Job:
         direct = state in WITHOUT_PROCESS
         if direct:
             compute.request_withdraw(holder_kind=HOLDER, holder_id=locked.pk)
-        _enter(locked, state, State.CANCELLED if direct else State.CANCELLING, actor=actor, reason=why)
+        enter(locked, state, State.CANCELLED if direct else State.CANCELLING, actor=actor, reason=why)
         audit(workspace=locked.project.workspace, actor=actor, action="job.cancel", obj=locked, detail={"reason": why})
+    return locked
+
+
+def job_pause(*, job: Job, actor: User | None, reason: str = "") -> Job:
+    """Have a job write a checkpoint and give its devices back; without a process it is paused at once.
+
+    Changes nothing for one that is paused or pausing. Raises :class:`TransitionError` for one that has ended or ends.
+    """
+    why = reason.strip()[:500] or "Paused."
+    with transaction.atomic():
+        locked = Job.objects.select_for_update(of=("self",)).select_related("project__workspace").get(pk=job.pk)
+        state = State(locked.state)
+        if state in (State.PAUSED, State.PAUSING):
+            return locked
+        direct = state in WITHOUT_PROCESS
+        target = State.PAUSED if direct else State.PAUSING
+        check(state, target)
+        if direct:
+            compute.request_withdraw(holder_kind=HOLDER, holder_id=locked.pk)
+        enter(locked, state, target, actor=actor, reason=why, **({"eta_s": None} if direct else {}))
+        audit(workspace=locked.project.workspace, actor=actor, action="job.pause", obj=locked, detail={"reason": why})
     return locked
 
 
@@ -174,13 +196,26 @@ def job_transition(
         if source not in set(only_from):
             return None
         try:
-            _enter(job, source, to, actor=actor, reason=reason, attempt=attempt, **fields)
+            enter(job, source, to, actor=actor, reason=reason, attempt=attempt, **fields)
         except TransitionError:
             return None
     return job
 
 
-def _enter(
+def job_note(*, job_id: UUID, attempt: int | None, reason: str) -> None:
+    """Put a line into the timeline that is no change of state."""
+    job = Job.objects.get(pk=job_id)
+    TimelineEntry.objects.create(
+        job=job,
+        attempt=attempt,
+        actor_label="Tuneyard",
+        from_state=job.state,
+        to_state=job.state,
+        reason=mask_of_project(job.project_id).text(reason),
+    )
+
+
+def enter(
     job: Job,
     source: State | None,
     target: State,

@@ -44,24 +44,27 @@ TABLE: dict[State, Row] = {
         "clock",
         "waiting",
         "Waits for devices. Waiting costs nothing.",
-        {S.PLACING, S.CANCELLED, S.FAILED},
+        {S.PLACING, S.PAUSED, S.CANCELLED, S.FAILED},
         "cancel",
+        "pause",
     ),
     S.PLACING: _row(
         "Placing",
         "pin",
         "waiting",
         "Has its devices; the training process is being sent there.",
-        {S.STARTING, S.QUEUED, S.CANCELLING, S.FAILED},
+        {S.STARTING, S.QUEUED, S.RECOVERING, S.PAUSING, S.CANCELLING, S.FAILED},
         "cancel",
+        "pause",
     ),
     S.STARTING: _row(
         "Starting",
         "gear",
         "running",
         "The training process loads the model and the data.",
-        {S.RUNNING, S.RECOVERING, S.FINISHING, S.CANCELLING, S.FAILED},
+        {S.RUNNING, S.RECOVERING, S.PAUSING, S.FINISHING, S.CANCELLING, S.FAILED},
         "cancel",
+        "pause",
     ),
     S.RUNNING: _row(
         "Running",
@@ -70,30 +73,33 @@ TABLE: dict[State, Row] = {
         "Trains.",
         {S.RECOVERING, S.PAUSING, S.FINISHING, S.CANCELLING, S.FAILED},
         "cancel",
+        "pause",
     ),
     S.RECOVERING: _row(
         "Recovering",
         "recover",
         "recovering",
-        "Lost its process or node, and is being set up again elsewhere.",
-        {S.QUEUED, S.PLACING, S.CANCELLING, S.FAILED},
+        "Has left its process or node, and goes on elsewhere from its newest checkpoint. Waiting costs nothing.",
+        {S.PLACING, S.PAUSED, S.CANCELLED, S.FAILED},
         "cancel",
+        "pause",
     ),
     S.PAUSING: _row(
         "Pausing",
         "pause",
         "waiting",
-        "Writes a checkpoint, then gives its devices back.",
-        {S.PAUSED, S.RECOVERING, S.CANCELLING, S.FAILED},
+        "Finishes its step, writes a checkpoint, then gives its devices back.",
+        {S.PAUSED, S.FINISHING, S.CANCELLING, S.FAILED},
         "cancel",
     ),
     S.PAUSED: _row(
         "Paused",
         "pause",
         "waiting",
-        "Holds no devices; goes on from its checkpoint when resumed.",
+        "Holds no devices and costs nothing; goes on from its checkpoint when resumed.",
         {S.QUEUED, S.CANCELLED, S.FAILED},
         "cancel",
+        "resume",
     ),
     S.FINISHING: _row(
         "Finishing",
@@ -118,8 +124,8 @@ TABLE: dict[State, Row] = {
 }
 
 TERMINAL = frozenset(state for state, row in TABLE.items() if not row.to)
-# In these states no process of the job exists, so a cancel takes effect at once.
-WITHOUT_PROCESS = frozenset({S.QUEUED, S.PAUSED, S.FINISHING})
+# In these states no process of the job exists, so a cancel or a pause takes effect at once.
+WITHOUT_PROCESS = frozenset({S.QUEUED, S.RECOVERING, S.PAUSED, S.FINISHING})
 ACTIVE = frozenset(S) - TERMINAL
 
 

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
-from functools import partial
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
 from django.db import transaction
 from django.db.models import F, Q
 from django.utils import timezone
@@ -22,16 +20,17 @@ from catalog.models import Checkpoint
 from compute.models import Grant
 from jobs import hints
 from jobs.models import Attempt, Job
-from jobs.services import HOLDER, job_transition
+from jobs.recovery import reached_step
+from jobs.retention import checkpoints_prune
+from jobs.services import HOLDER, job_note, job_transition
 from jobs.states import State
 from records import services as records
-from trainers.storage import Storage, StorageError
 from workspaces.vault import mask_of_project
 
 Event = Mapping[str, Any]
 logger = logging.getLogger(__name__)
 CLAIM = timedelta(seconds=12)
-TERMINAL_REPORTS = frozenset({"succeeded", "failed", "cancelled"})
+TERMINAL_REPORTS = frozenset({"succeeded", "failed", "cancelled", "paused"})
 
 
 class Superseded(Exception):
@@ -102,9 +101,12 @@ def journal_take(*, attempt_id: UUID, watcher: str, events: Sequence[Event]) -> 
             _store_checkpoint(attempt, event)
         elif event["kind"] == "state":
             _note_state(attempt, mask.value(event))
+        elif event["kind"] == "resume":
+            _note_resume(attempt, event)
     _note_progress(attempt, fresh)
+    attempt.last_step = max([attempt.last_step, *(event["step"] for event in fresh if event["kind"] == "metric")])
     attempt.cursor = fresh[-1]["seq"]
-    attempt.save(update_fields=["cursor", "report"])
+    attempt.save(update_fields=["cursor", "report", "first_step", "last_step", "resumed_from"])
     hints.after_commit(attempt.job_id, f"{attempt.number}:{attempt.cursor}")
     return attempt.cursor
 
@@ -137,29 +139,37 @@ def _store_checkpoint(attempt: Attempt, event: Event) -> None:
             "files": list(event["files"]),
             "size": sum(file["size"] for file in event["files"]),
             "final": event["final"],
+            "taken_at": _taken_at(event),
         },
     )
-    _prune_checkpoints(attempt)
+    checkpoints_prune(job=attempt.job)
 
 
-def _prune_checkpoints(attempt: Attempt) -> None:
-    """Keep the newest automatic checkpoints of the job, as many as its spec says; the files go after the rows."""
-    keep = attempt.job.spec["checkpointing"]["keep"]
-    rows = Checkpoint.objects.filter(made_by_kind=HOLDER, made_by_id=attempt.job_id, final=False)
-    for row in rows.order_by("-epoch", "-step")[keep:]:
-        transaction.on_commit(partial(_delete_files, row.uri))
-        row.delete()
+def _taken_at(event: Event) -> datetime:
+    """When the state was taken, by the driver's clock; one that runs ahead does not make it later than now."""
+    moment = datetime.fromtimestamp(event["t"], UTC) - timedelta(seconds=max(0.0, float(event.get("age_s") or 0.0)))
+    return min(moment, timezone.now())
 
 
-def _delete_files(uri: str) -> None:
-    try:
-        Storage(settings.STORAGE_URL).delete_folder(uri)
-    except StorageError as error:
-        logger.warning("the files of an old checkpoint stay at %s: %s", uri, error)
+def _note_resume(attempt: Attempt, event: Event) -> None:
+    """What the run goes on from; checkpoints that it found damaged are not offered again."""
+    rows = Checkpoint.objects.filter(made_by_kind=HOLDER, made_by_id=attempt.job_id)
+    damaged = [str(uri) for uri in event["damaged"]]
+    rows.filter(uri__in=damaged).update(damaged=True)
+    attempt.first_step = event["step"]
+    attempt.last_step = max(attempt.last_step, event["step"])
+    attempt.resumed_from = rows.filter(uri=event["uri"]).first() if event["uri"] else None
+    lost = max(0, reached_step(attempt.job_id) - event["step"])
+    again = "no step runs again" if not lost else f"{lost:,} step{'' if lost == 1 else 's'} run again"
+    what = f"Resumes at step {event['step']:,} from checkpoint {event['name']}" if event["name"] else "Begins anew"
+    spoiled = (
+        f" {' and '.join(uri.rpartition('/')[2] for uri in damaged)} cannot be used, being damaged." if damaged else ""
+    )
+    job_note(job_id=attempt.job_id, attempt=attempt.number, reason=f"{what}; {again}.{spoiled}")
 
 
 def _note_state(attempt: Attempt, event: Event) -> None:
-    if event["state"] == "started":
+    if event["state"] == "started" and attempt.job.epoch == attempt.number:
         job_transition(
             job_id=attempt.job_id,
             to=State.RUNNING,

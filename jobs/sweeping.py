@@ -23,6 +23,11 @@ def sweep() -> None:
     )
     for job_id, reason in abandoned.values_list("pk", "reason"):
         job_transition(job_id=job_id, to=State.CANCELLED, only_from={State.CANCELLING}, reason=reason)
+    resting = Job.objects.filter(
+        ~Exists(Attempt.objects.filter(job=OuterRef("pk"), ended_at=None)), state=State.PAUSING
+    )
+    for job_id, reason in resting.values_list("pk", "reason"):
+        job_transition(job_id=job_id, to=State.PAUSED, only_from={State.PAUSING}, reason=reason)
     late = timezone.now() - PATIENCE
     offered = Grant.objects.filter(state=Grant.State.OFFERED, request__holder_kind=HOLDER, created_at__lt=late)
     for grant_id in offered.values_list("pk", flat=True):

@@ -32,8 +32,9 @@ T = TypeVar("T")
 
 CLAIM_EVERY_S = 1.0
 TICK_EVERY_S = 0.5
-NODES_EVERY_S = 4.0
+NODES_EVERY_S = 2.0
 SWEEP_EVERY_S = 5.0
+SILENT_EVERY_S = 2.0
 THREADS = 64
 
 
@@ -107,7 +108,9 @@ class Supervisor:
                 logger.warning(
                     "could not follow attempt %s (%s in a row): %s", attempt_id, failures, error, exc_info=unexpected
                 )
-                await asyncio.sleep(min(0.5 * 2 ** min(failures, 5), 10))
+                # A driver that does not answer is asked again soon: its node may have died.
+                longest = SILENT_EVERY_S if isinstance(error, launch.RuntimeUnavailable) else 10.0
+                await asyncio.sleep(min(0.5 * 2 ** min(failures, 5), longest))
 
     async def _tick(self) -> None:
         await _thread(compute.tick)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Any, Literal, get_args
 
-ErrorKind = Literal["bad_data", "reward_error", "out_of_memory", "not_finite", "base_model", "storage", "internal"]
+ErrorKind = Literal[
+    "bad_data", "reward_error", "out_of_memory", "not_finite", "base_model", "storage", "device", "internal"
+]
 ERROR_KINDS: tuple[str, ...] = get_args(ErrorKind)
 
 
@@ -43,6 +45,10 @@ class RewardError(RunError):
 
 class RunStopped(Exception):
     """The run was asked to stop (``RunContext.stop_requested``) and has left its work at a clean point."""
+
+
+class RunPaused(Exception):
+    """The run was asked to pause (``RunContext.pause_requested``); all it has done is in a checkpoint."""
 
 
 def _rebuild(kind: ErrorKind, message: str, advice: str, field: str | None, cls: type[RunError]) -> RunError:

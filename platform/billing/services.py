@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_EVEN, Decimal
 from itertools import zip_longest
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
@@ -63,35 +64,51 @@ def usage_settle(
     used_by_kind: str,
     used_by_id: UUID,
     epoch: int,
-    category: Usage.Category,
+    lost_after: datetime | None = None,
 ) -> Decimal:
     """Write usage and ledger lines of ended leases; idempotent. Returns what they cost.
 
-    Work is charged; what was lost to a fault of the platform is recorded without a line.
+    Work is charged. What came after ``lost_after`` (None: nothing) was lost to a fault of the platform: it is recorded
+    without a line.
     """
     total = Decimal(0)
     for lease in leases:
         start, end = lease.during.lower, lease.during.upper
-        usage, created = Usage.objects.get_or_create(
-            lease=lease,
-            used_by_kind=used_by_kind,
-            used_by_id=used_by_id,
-            category=category,
-            defaults={"project": project, "epoch": epoch, "seconds": seconds_between(start, end)},
-        )
-        if created and category == Usage.Category.WORK:
-            for price, seconds in priced(lease.node.pool, start, end):
-                LedgerLine.objects.create(
-                    workspace_id=project.workspace_id,
-                    project=project,
-                    usage=usage,
-                    price=price,
-                    used_by_kind=used_by_kind,
-                    used_by_id=used_by_id,
-                    seconds=seconds,
-                    per_device_hour=price.per_device_hour,
-                    amount=amount(seconds, price.per_device_hour),
-                    currency=price.currency,
-                )
-        total += sum((line.amount for line in usage.lines.all()), Decimal(0))
+        cut = end if lost_after is None else min(max(lost_after, start), end)
+        who = {"project": project, "used_by_kind": used_by_kind, "used_by_id": used_by_id, "epoch": epoch}
+        if cut < end:
+            _usage(lease, Usage.Category.LOST, cut, end, who)
+        if start < cut or cut == end:
+            total += _charge(lease, start, cut, who)
     return total
+
+
+def _charge(lease: Lease, start: datetime, end: datetime, who: dict[str, Any]) -> Decimal:
+    usage, created = _usage(lease, Usage.Category.WORK, start, end, who)
+    if created:
+        for price, seconds in priced(lease.node.pool, start, end):
+            LedgerLine.objects.create(
+                workspace_id=usage.project.workspace_id,
+                project=usage.project,
+                usage=usage,
+                price=price,
+                used_by_kind=usage.used_by_kind,
+                used_by_id=usage.used_by_id,
+                seconds=seconds,
+                per_device_hour=price.per_device_hour,
+                amount=amount(seconds, price.per_device_hour),
+                currency=price.currency,
+            )
+    return sum((line.amount for line in usage.lines.all()), Decimal(0))
+
+
+def _usage(
+    lease: Lease, category: Usage.Category, start: datetime, end: datetime, who: dict[str, Any]
+) -> tuple[Usage, bool]:
+    return Usage.objects.get_or_create(
+        lease=lease,
+        used_by_kind=who["used_by_kind"],
+        used_by_id=who["used_by_id"],
+        category=category,
+        defaults={"project": who["project"], "epoch": who["epoch"], "seconds": seconds_between(start, end)},
+    )

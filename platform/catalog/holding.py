@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
+from uuid import UUID
 
 from django.conf import settings
 from django.db.models import F, QuerySet, Sum
 
 from catalog.intake import lock_object
-from catalog.models import Checkpoint, Dataset, DatasetVersion, ModelVersion, RewardConfig, RewardVersion, TrainedModel
+from catalog.models import (
+    AliasMove,
+    Checkpoint,
+    Dataset,
+    DatasetVersion,
+    ModelAlias,
+    ModelVersion,
+    RewardConfig,
+    RewardVersion,
+    TrainedModel,
+)
 from trainers.storage import MANIFEST, Storage
 from workspaces.holdings import Holding
 from workspaces.models import User, Workspace
@@ -29,10 +40,13 @@ class CatalogHolding(Holding):
         yield "checkpoints", Checkpoint.objects.filter(project__workspace=workspace)
         yield "models", TrainedModel.objects.filter(project__workspace=workspace)
         yield "model_versions", _model_versions(workspace)
+        yield "model_aliases", ModelAlias.objects.filter(model__project__workspace=workspace)
+        yield "model_alias_moves", AliasMove.objects.filter(model__project__workspace=workspace)
 
     def tables_of_person(self, user: User) -> Iterable[tuple[str, QuerySet[Any]]]:
         yield "dataset_versions", DatasetVersion.objects.filter(created_by=user)
         yield "reward_versions", RewardVersion.objects.filter(created_by=user)
+        yield "model_alias_moves", AliasMove.objects.filter(actor=user)
 
     def files(self, workspace: Workspace) -> Iterable[str]:
         yield from _dataset_versions(workspace).values_list("object_key", flat=True).distinct()
@@ -67,6 +81,7 @@ class CatalogHolding(Holding):
             storage.delete_folder(uri)
         for uri in [*checkpoints.values_list("uri", flat=True)]:
             storage.delete_folder(uri)
+        ModelAlias.objects.filter(model__project__workspace=workspace).delete()
         versions.delete()
         TrainedModel.objects.filter(project__workspace=workspace).delete()
         checkpoints.delete()
@@ -78,6 +93,9 @@ class CatalogHolding(Holding):
             # Another team may have uploaded the same bytes.
             if not DatasetVersion.objects.filter(object_key=key).exists():
                 storage.delete(key)
+
+    def forget_person(self, user_id: UUID, labels: Iterable[str], stand_in: str) -> None:
+        AliasMove.objects.filter(actor_id=user_id).update(actor_label=stand_in)
 
 
 def merged_bytes(version: ModelVersion) -> int:

@@ -134,6 +134,12 @@ class Checkpoint(models.Model):
     files = models.JSONField(default=list)
     size = models.BigIntegerField(default=0)
     final = models.BooleanField(default=False)
+    # Kept by a person: never deleted to make room for newer ones.
+    kept = models.BooleanField(default=False)
+    # Found unusable when a run wanted to go on from it.
+    damaged = models.BooleanField(default=False)
+    # When the state it holds was taken: what was done after that is not in it.
+    taken_at = models.DateTimeField(null=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
     workspace_path = "project__workspace_id"

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
-from django.db.models import QuerySet
+import re
+from uuid import UUID
 
-from catalog.models import BaseModel, Dataset, DatasetVersion, ModelVersion, RewardConfig, RewardVersion, TrainedModel
+from django.db.models import QuerySet
+from django.db.models.functions import Lower
+
+from catalog.models import (
+    AliasMove,
+    BaseModel,
+    Dataset,
+    DatasetVersion,
+    ModelVersion,
+    RewardConfig,
+    RewardVersion,
+    TrainedModel,
+)
 from workspaces import access
 from workspaces.models import Project, User
 
@@ -55,10 +68,40 @@ def model_versions_visible_to(user: User) -> QuerySet[ModelVersion]:
     )
 
 
+def alias_moves(user: User, model: TrainedModel) -> QuerySet[AliasMove]:
+    """How the aliases of a model were moved, the last move first."""
+    return access.visible(AliasMove.objects.all(), user).filter(model=model)
+
+
+_NAMED = re.compile(r"^model:(?P<model>.+)@(?P<which>[^@]+)$", re.DOTALL)
+
+
+def model_version_named(project: Project, text: str) -> ModelVersion | None:
+    """The version of the project that ``model:<id or name>@<number or alias>`` names; None when there is none.
+
+    A name may hold an ``@`` itself: what follows the last one is the number or alias.
+    """
+    match = _NAMED.match(text)
+    if match is None:
+        return None
+    rows = ModelVersion.objects.select_related("model__project", "checkpoint", "base_model").filter(
+        model__project=project
+    )
+    try:
+        rows = rows.filter(model_id=UUID(match["model"]))
+    except ValueError:
+        rows = rows.alias(lowered=Lower("model__name")).filter(lowered=match["model"].strip().lower())
+    which = match["which"].strip().lower()
+    number = which.removeprefix("v")
+    if number.isascii() and number.isdigit():
+        return rows.filter(number=int(number)).first() if len(number) < 10 else None
+    return rows.filter(aliases__name=which).first()
+
+
 def latest_model_versions(user: User, project: Project) -> list[ModelVersion]:
     """The newest version of every model of a project, the last trained first."""
     rows = model_versions_visible_to(user).filter(model__project=project)
-    latest = rows.order_by("model_id", "-number").distinct("model_id")
+    latest = rows.order_by("model_id", "-number").distinct("model_id").prefetch_related("model__aliases__version")
     return sorted(latest, key=lambda version: version.created_at, reverse=True)
 
 

@@ -11,6 +11,7 @@ import uuid
 from django.contrib.postgres.constraints import ExclusionConstraint
 from django.contrib.postgres.fields import DateTimeRangeField, RangeOperators
 from django.db import models
+from django.utils import timezone
 
 
 class DeviceKind(models.TextChoices):
@@ -76,6 +77,11 @@ class Request(models.Model):
     state = models.CharField(max_length=10, choices=State.choices, default=State.WAITING)
     position = models.PositiveIntegerField(null=True)
     why = models.CharField(max_length=500, blank=True)
+    # Its place in the queue counts from here: what has lost its devices through no fault of its own keeps its place.
+    since = models.DateTimeField(default=timezone.now)
+    not_before = models.DateTimeField(null=True)
+    # Ray ids of nodes to stay away from, as long as there are others.
+    avoid = models.JSONField(default=list)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

@@ -7,17 +7,20 @@ named devices, and wakes the holders after the commit.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Protocol
 from uuid import UUID
 
 from django.db import connection, transaction
 from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
+from django.db.models import Q
 from django.utils import timezone
 
 from compute import hooks
 from compute.models import DeviceKind, Grant, Lease, Node, Pool, Request, Tier
 
+# For so long a request waits for a node that it need not avoid; then any will do.
+AVOID_FOR = timedelta(seconds=60)
 TICK_LOCK = 0x74756E65  # "tune": one number for one lock in the whole database
 
 
@@ -63,8 +66,20 @@ def nodes_sync(*, found: Iterable[FoundNode], tier: Tier = Tier.RESERVED) -> Non
 
 @transaction.atomic
 def request_create(
-    *, holder_kind: str, holder_id: UUID, epoch: int, device_kind: str, devices: int, tier: str
+    *,
+    holder_kind: str,
+    holder_id: UUID,
+    epoch: int,
+    device_kind: str,
+    devices: int,
+    tier: str,
+    since: datetime | None = None,
+    not_before: datetime | None = None,
+    avoid: Iterable[str] = (),
+    why: str = "Waits for the next look at free devices.",
 ) -> Request:
+    """Ask for devices. ``since``: its place in the queue counts from there (default: now). ``not_before``: it is passed
+    over until then. ``avoid``: Ray ids of nodes to stay away from while others could serve it."""
     return Request.objects.create(
         holder_kind=holder_kind,
         holder_id=holder_id,
@@ -72,7 +87,10 @@ def request_create(
         device_kind=device_kind,
         devices=devices,
         tier=tier,
-        why="Waits for the next look at free devices.",
+        since=since or timezone.now(),
+        not_before=not_before,
+        avoid=list(avoid),
+        why=why,
     )
 
 
@@ -90,7 +108,8 @@ def tick() -> list[UUID]:
             cursor.execute("select pg_try_advisory_xact_lock(%s)", [TICK_LOCK])
             if not cursor.fetchone()[0]:
                 return []
-        waiting = _order(list(Request.objects.select_for_update().filter(state=Request.State.WAITING)))
+        ripe = Q(not_before=None) | Q(not_before__lte=timezone.now())
+        waiting = _order(list(Request.objects.select_for_update().filter(ripe, state=Request.State.WAITING)))
         free = _free_devices() if waiting else {}
         blocked: dict[tuple[str, str], int] = {}
         grants = []
@@ -109,7 +128,7 @@ def tick() -> list[UUID]:
 
 
 def _order(waiting: list[Request]) -> list[Request]:
-    return sorted(waiting, key=lambda request: (request.created_at, request.pk))
+    return sorted(waiting, key=lambda request: (request.since, request.created_at, request.pk))
 
 
 def _free_devices() -> dict[Node, list[int]]:
@@ -126,11 +145,20 @@ def _suits(node: Node, request: Request) -> bool:
 
 def _fit(request: Request, free: dict[Node, list[int]]) -> tuple[Node, list[int]] | None:
     """Best fit on one node: the one that keeps the fewest devices free afterwards."""
-    able = [node for node, devices in free.items() if _suits(node, request) and len(devices) >= request.devices]
+    large = [node for node in free if _suits(node, request) and node.devices >= request.devices]
+    wanted = _not_avoided(request, large)
+    able = [node for node in wanted if len(free[node]) >= request.devices]
     if not able:
         return None
     node = min(able, key=lambda node: (len(free[node]), node.address, str(node.pk)))
     return node, free[node][: request.devices]
+
+
+def _not_avoided(request: Request, nodes: list[Node]) -> list[Node]:
+    """The nodes without those to stay away from; all of them where there is no other, or none came free in time."""
+    others = [node for node in nodes if node.ray_id not in request.avoid]
+    begun = request.not_before or request.created_at
+    return others if others and timezone.now() - begun < AVOID_FOR else nodes
 
 
 def _grant(request: Request, node: Node, devices: list[int], free: dict[Node, list[int]]) -> Grant:

@@ -21,6 +21,8 @@ def _address(name: str, default: str) -> str:
 BASE_DIR = home.ROOT
 HOME = home.home()
 DEBUG = env.bool("TUNEYARD_DEBUG", default=False)
+# Of the code that runs; read from a checkout's git data where it is not given.
+COMMIT = env.str("TUNEYARD_COMMIT", default="")
 SECRET_KEY = env.str("SECRET_KEY", default="") or home.secret_key()
 # Former keys: what they signed and sealed is still read.
 SECRET_KEY_FALLBACKS = env.list("SECRET_KEY_FALLBACKS", default=[])
@@ -122,6 +124,7 @@ CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BEAT_SCHEDULE = {
     "send-due-messages": {"task": "delivery.tasks.send_due_messages", "schedule": 10.0},
     "remove-closed-workspaces": {"task": "workspaces.tasks.remove_closed_workspaces", "schedule": 60.0},
+    "remove-discarded": {"task": "catalog.tasks.remove_discarded", "schedule": 300.0},
 }
 
 MAIL_FOLDER = HOME / "mail"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import builtins
 import hashlib
 import re
 import shutil
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from os import PathLike, fspath
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -46,21 +47,68 @@ class Models:
         return answer
 
     def find(self, text: str, project: str | None = None) -> Json:
-        """The version that a person means by ``name``, ``name@number``, or an id. Without a number, the newest."""
+        """The version that a person means by ``name``, ``name@number``, ``name@alias``, or an id.
+
+        Without a number or alias, the newest.
+        """
         try:
             return self.version(str(uuid.UUID(text)))
         except ValueError:
             pass
-        name, _, number = text.rpartition("@") if re.search(r"@v?\d+$", text) else (text, "", "")
-        models = self.list(project)
+        models = list(self.list(project))
+        names = {str(model["name"]).lower(): model for model in models}
+        # A name may hold an @ of its own.
+        whole = names.get(text.lower())
+        name, at, which = (text, "", "") if whole else text.rpartition("@")
+        model = whole or names.get(name.lower() if at else text.lower())
+        if model is None:
+            raise _no_model(name or text, models)
+        for version in model["versions"]:
+            if not which or which.lower() in (str(version["number"]), f"v{version['number']}", *version["aliases"]):
+                return self.version(version["id"])
+        raise NotFound(f"The model {name!r} has no version {which or 'yet'}.", status=404)
+
+    def named(self, name: str, project: str | None = None) -> Json:
+        """The model of this name, or with this id."""
+        models = list(self.list(project))
         for model in models:
-            if model["name"].lower() == name.lower():
-                for version in model["versions"]:
-                    if not number or version["number"] == int(number.lstrip("v")):
-                        return self.version(version["id"])
-                raise NotFound(f"The model {name!r} has no version {number or 'yet'}.", status=404)
-        known = ", ".join(str(model["name"]) for model in models) or "none yet"
-        raise NotFound(f"There is no model {name!r} in this project. There are: {known}.", status=404)
+            if name.lower() in (str(model["name"]).lower(), str(model["id"])):
+                return model
+        raise _no_model(name, models)
+
+    def alias(self, model_id: str, name: str, number: int, *, expected: int | None = None) -> Json:
+        """Point the alias ``name`` to a version, and return the model. The move is atomic and kept in the history.
+
+        With ``expected`` it moves only if it points to that version now (0: if it is new).
+        """
+        body = {"version": number, "expected": expected}
+        answer: Json = self._client.http.call("PUT", f"/models/{model_id}/aliases/{quote(name, safe='')}", json=body)
+        return answer
+
+    def unalias(self, model_id: str, name: str) -> Json:
+        """Take an alias away, and return the model."""
+        answer: Json = self._client.http.call("DELETE", f"/models/{model_id}/aliases/{quote(name, safe='')}")
+        return answer
+
+    def alias_moves(self, model_id: str) -> builtins.list[Json]:
+        """Who moved which alias when, from where and to where; the last move first."""
+        answer: builtins.list[Json] = self._client.http.get(f"/models/{model_id}/alias-moves")["items"]
+        return answer
+
+    def describe(self, model_id: str, *, description: str | None = None, tags: Sequence[str] | None = None) -> Json:
+        """Change what is said of a model (Markdown), or its tags; what is left out stays."""
+        body = {"description": description, "tags": None if tags is None else [*tags]}
+        answer: Json = self._client.http.call("PATCH", f"/models/{model_id}", json=body)
+        return answer
+
+    def note(self, version_id: str, notes: str) -> Json:
+        """Change the notes of a version (Markdown)."""
+        answer: Json = self._client.http.call("PATCH", f"/model-versions/{version_id}", json={"notes": notes})
+        return answer
+
+    def delete(self, version_id: str) -> None:
+        """Delete a version and its files. Refused while an alias points to it or a job goes on from it."""
+        self._client.http.call("DELETE", f"/model-versions/{version_id}", repeat=False)
 
     def merge(self, version_id: str, timeout: float = 1800.0) -> Json:
         """Have the merged weights made, wait until they are, and return the version.
@@ -149,6 +197,11 @@ class Models:
                 self._sleep(pause(attempt))
         if digest.hexdigest() != sha256:
             raise DownloadError(f"{name} did not arrive as it was stored (its SHA-256 differs); fetch it again.")
+
+
+def _no_model(name: str, models: Sequence[Json]) -> NotFound:
+    known = ", ".join(str(model["name"]) for model in models) or "none yet"
+    return NotFound(f"There is no model {name!r} in this project. There are: {known}.", status=404)
 
 
 class _Meter:

@@ -22,6 +22,7 @@ class RecordingContext:
     spec: TaskSpec
     scratch: Path
     stop: Callable[[], bool] = lambda: False
+    pause: Callable[[], bool] = lambda: False
     on_event: Callable[[dict[str, Any]], None] | None = None
     cache_folder: Path | None = None
     events: list[dict[str, Any]] = field(default_factory=list)
@@ -34,6 +35,9 @@ class RecordingContext:
 
     def stop_requested(self) -> bool:
         return self.stop()
+
+    def pause_requested(self) -> bool:
+        return self.pause()
 
     def publish_folder(self, local: Path, name: str) -> dict[str, Any]:
         target = self.scratch / "published" / name

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-import psutil
 import pytest
 from running import Site, until
 
@@ -54,26 +53,6 @@ def test_training_outlives_the_part_and_loses_no_event(site, part):
     assert attempts == [[1, driver, "succeeded"]], "the same run went on"
     assert_whole(site, job, STEPS)
     until("the part is back", lambda: site.processes(*part))
-
-
-def test_a_killed_driver_is_told_within_30_seconds_and_costs_nothing(site):
-    job = site.submit(5000)
-    site.until_step(job, 5)
-    driver = site.ask(
-        f"import json; from jobs.models import *; print(json.dumps(Attempt.objects.get(job='{job.id}').pid))"
-    )
-    psutil.Process(driver).kill()
-    data = site.until_state(job, "failed", seconds=30)
-    assert "process died" in data["reason"] and data["advice"]
-    bill = site.ask(
-        "import json\nfrom billing.models import *\nfrom compute.models import *\n"
-        f"print(json.dumps([LedgerLine.objects.filter(used_by_id='{job.id}').count(), "
-        f"list(Usage.objects.filter(used_by_id='{job.id}').values_list('category', flat=True).distinct()), "
-        f"Lease.objects.filter(grant__request__holder_id='{job.id}', during__upper_inf=True).count()]))"
-    )
-    assert bill == [0, ["lost"], 0], "no charge, and the devices are free again"
-    steps = [e["step"] for e in site.events(job) if e["kind"] == "metric" and "train/reward" in e["values"]]
-    assert steps == list(range(1, len(steps) + 1)), "what was written before the end is there, once and in order"
 
 
 def test_cancel_stops_a_running_job_and_frees_its_devices(site):

@@ -7,6 +7,7 @@ Layout of a state folder: ``adapter.safetensors`` and ``optimizer.safetensors`` 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -23,20 +24,29 @@ from trainers.errors import RunError
 
 _VERSION = 1
 
+Writer = Callable[[Path], None]
+"""Writes what it holds into a folder; from any thread, at any later time."""
+
 
 def save_state(engine: Engine, adapter: str, folder: Path, extra: dict[str, Any] | None = None) -> None:
     """Write the state of an adapter; ``extra`` (JSON) is the caller's own and comes back from :func:`load_state`.
 
     The accumulated gradient is not part of it: save between optimizer steps. Raises ``ValueError`` for a frozen copy.
     """
+    snapshot_state(engine, adapter, extra)(folder)
+
+
+def snapshot_state(engine: Engine, adapter: str, extra: dict[str, Any] | None = None) -> Writer:
+    """The state of this moment, copied to the CPU's memory; the writer puts it into a folder while training goes on.
+
+    Raises as :func:`save_state`.
+    """
     state = engine.adapters[adapter]
     if state.frozen:
         raise ValueError(f"{adapter} is a frozen copy without an optimizer; save the adapter it was taken from")
-    folder.mkdir(parents=True, exist_ok=True)
-    save_file(_named(state, state.values), folder / "adapter.safetensors")
+    values = _named(state, state.values)
     moments = {f"first.{name}": value for name, value in _named(state, state.first_moment).items()}
     moments |= {f"second.{name}": value for name, value in _named(state, state.second_moment).items()}
-    save_file(moments, folder / "optimizer.safetensors")
     record = {
         "version": _VERSION,
         "kind": "full" if isinstance(state, FullWeights) else "lora",
@@ -45,7 +55,14 @@ def save_state(engine: Engine, adapter: str, folder: Path, extra: dict[str, Any]
         "draws": state.draws,
         "extra": extra or {},
     }
-    (folder / "state.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+
+    def write(folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        save_file(values, folder / "adapter.safetensors")
+        save_file(moments, folder / "optimizer.safetensors")
+        (folder / "state.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+
+    return write
 
 
 def load_state(engine: Engine, adapter: str, folder: Path, *, optimizer: bool = True) -> dict[str, Any]:

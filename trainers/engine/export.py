@@ -18,6 +18,7 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from trainers.engine.batch import Datum
+from trainers.engine.checkpoint import Writer
 from trainers.engine.engine import Engine
 from trainers.engine.full import FullWeights
 from trainers.engine.lora import Adapter
@@ -36,15 +37,24 @@ def export_adapter(
     one). Returns the largest difference of a log-probability. Raises ``RunError("internal", …)`` if it is too large,
     ``ValueError`` for full weights, which only :func:`export_merged` can write.
     """
+    snapshot_adapter(engine, adapter, base_model=base_model)(folder)
+    base = _plain_model(engine, engine.path)
+    reloaded = PeftModel.from_pretrained(base, str(folder))
+    return _prove(engine, adapter, reloaded, probes, folder)
+
+
+def snapshot_adapter(engine: Engine, adapter: str, *, base_model: str) -> Writer:
+    """The adapter of this moment, copied to the CPU's memory; the writer makes a PEFT folder of it, without a proof.
+
+    Raises ``ValueError`` for full weights.
+    """
     state = engine.adapters[adapter]
     if isinstance(state, FullWeights):
         raise ValueError(f"{adapter} is a full copy of the weights; export it as a merged model")
-    folder.mkdir(parents=True, exist_ok=True)
     tensors = {
         f"base_model.model.{name}.weight": value.detach().cpu().contiguous().clone()
         for name, value in state.named(state.values).items()
     }
-    save_file(tensors, folder / "adapter_model.safetensors", metadata={"format": "pt"})
     config = {
         "peft_type": "LORA",
         "task_type": "CAUSAL_LM",
@@ -58,10 +68,13 @@ def export_adapter(
         "inference_mode": True,
         "target_modules": sorted(_leaves(list(state.factors))),
     }
-    (folder / "adapter_config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-    base = _plain_model(engine, engine.path)
-    reloaded = PeftModel.from_pretrained(base, str(folder))
-    return _prove(engine, adapter, reloaded, probes, folder)
+
+    def write(folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        save_file(tensors, folder / "adapter_model.safetensors", metadata={"format": "pt"})
+        (folder / "adapter_config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+
+    return write
 
 
 def export_merged(

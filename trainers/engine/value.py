@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from trainers.engine.batch import Datum, MicroBatch, arrays_of
-from trainers.engine.checkpoint import load_state, save_state
+from trainers.engine.checkpoint import Writer, load_state, snapshot_state
 from trainers.engine.engine import Engine
 from trainers.engine.failures import named_memory_errors
 from trainers.engine.lora import LoraConfig
@@ -83,14 +83,19 @@ class ValueModel:
         adamw_step(self.head, params)
         return {"value_loss": total, "explained_variance": _explained(data)}
 
-    def save(self, folder: Path) -> None:
-        """Write adapter, head and optimizer into a folder."""
-        save_state(self.engine, self.name, folder, {"head_steps": self.head.steps})
+    def snapshot(self) -> Writer:
+        """Adapter, head and optimizer of this moment; the writer puts them into a folder."""
+        adapter = snapshot_state(self.engine, self.name, {"head_steps": self.head.steps})
         head = {name: getattr(self.head, name).detach().cpu().clone() for name in ("values", *_MOMENTS)}
-        save_file(head, folder / HEAD)
+
+        def write(folder: Path) -> None:
+            adapter(folder)
+            save_file(head, folder / HEAD)
+
+        return write
 
     def load(self, folder: Path) -> None:
-        """Read what :meth:`save` wrote. Raises ``RunError("storage", …)`` for an adapter that does not fit."""
+        """Read what :meth:`snapshot` wrote. Raises ``RunError("storage", …)`` for an adapter that does not fit."""
         extra = load_state(self.engine, self.name, folder)
         self.head.steps = int(extra["head_steps"])
         stored = load_file(folder / HEAD)

@@ -121,15 +121,19 @@ class RunContext(Protocol):
         ...
 
     def emit(self, kind: str, step: int | None = None, **fields: Any) -> None:
-        """Append one event to the journal. Cheap, and safe to call from the recipe's thread only."""
+        """Append one event to the journal. Cheap; the thread that writes checkpoints calls it too."""
         ...
 
     def stop_requested(self) -> bool:
         """Whether the run should end now. Cheap: asked between micro-batches and decoding steps."""
         ...
 
+    def pause_requested(self) -> bool:
+        """Whether the run should write a checkpoint and end at the next step. Cheap."""
+        ...
+
     def publish_folder(self, local: Path, name: str) -> dict[str, Any]:
-        """Upload a folder to storage: ``{"uri": str, "files": [{"name", "size", "sha256"}]}``.
+        """Upload a folder to storage: ``{"uri": str, "files": [{"name", "size", "sha256"}]}``. From any thread.
 
         Raises ``RunError("storage", ...)`` when storage does not take it.
         """

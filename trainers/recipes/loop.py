@@ -8,12 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from trainers.engine.checkpoint import Writer
 from trainers.engine.optimizer import AdamParams
+from trainers.errors import RunPaused, RunStopped
 from trainers.recipes.checkpoints import Checkpointer
 from trainers.recipes.hints import Watch
 from trainers.recipes.meters import Meter
 from trainers.recipes.progress import Progress
-from trainers.recipes.resuming import RunState, load_run, rows_fingerprint, save_run, task_fingerprint
+from trainers.recipes.resuming import RunState, load_run, rows_fingerprint, snapshot_run, task_fingerprint
 from trainers.recipes.schedule import draw_rows, learning_rate, total_steps
 from trainers.recipes.setup import Setup
 
@@ -38,7 +40,7 @@ class Loop(ABC):
         evaluations = 2 + self._between(self.steps) if measures else 0
         self.progress = Progress(self.ctx, self.steps, {"step": self.steps, "evaluation": evaluations, "export": 1})
         self.engine.pulse.listener = self.progress.pulse
-        self.checkpointer = Checkpointer(self.ctx, self.engine, self.adapter)
+        self.checkpointer = Checkpointer(self.ctx, self.engine, self.adapter, setup.mtbf_s)
         self.meter = Meter(self.ctx, self.engine, self.adapter, self.progress)
         self.watch = Watch(self.ctx)
         self.cursor = 0
@@ -64,8 +66,9 @@ class Loop(ABC):
     def remember(self, memory: dict[str, Any]) -> None:  # noqa: B027 # most recipes remember nothing
         """Take up what :meth:`memory` gave."""
 
-    def save_more(self, folder: Path) -> None:  # noqa: B027
-        """Write other trained parts of the recipe into a checkpoint."""
+    def snapshot_more(self) -> Writer | None:
+        """Other trained parts of the recipe, of this moment, to be written into a checkpoint."""
+        return None
 
     def load_more(self, folder: Path) -> None:  # noqa: B027
         """Read them back."""
@@ -73,11 +76,25 @@ class Loop(ABC):
     # How it runs.
 
     def run(self) -> dict[str, Any]:
-        """Train to the end; returns the result of the run."""
+        """Train to the end; returns the result of the run.
+
+        Raises ``RunPaused`` when it was asked to pause: what it has done is then in a checkpoint.
+        """
+        try:
+            return self._run()
+        except RunStopped:
+            raise  # nobody waits for what is still being written
+        except BaseException:
+            self.checkpointer.settle()
+            raise
+
+    def _run(self) -> dict[str, Any]:
         if self.setup.resume is not None:
             self._go_on(self.setup.resume)
         else:
-            self.before = self._measured(0, "before")
+            with self.progress.nothing_to_lose():
+                self.before = self._measured(0, "before")
+        self._pause_if_asked()
         for step in range(self._done + 1, self.steps + 1):
             begun = time.monotonic()
             with self.progress.stage("step", self.first_phase, step):
@@ -89,7 +106,8 @@ class Loop(ABC):
             if self.evaluation_due(step):
                 self._measured(step, "eval")
             if step < self.steps:
-                self.checkpointer.after_step(step, self._save)
+                self.checkpointer.after_step(step, self._snapshot)
+                self._pause_if_asked()
         after = self._measured(self.steps, "after")
         with self.progress.stage("export", "exporting", self.steps):
             self.checkpointer.final(self.steps)
@@ -142,7 +160,12 @@ class Loop(ABC):
         every = self.ctx.spec.evaluation.every_steps
         return max(0, (steps - 1) // every) if every else 0
 
-    def _save(self, folder: Path) -> None:
+    def _pause_if_asked(self) -> None:
+        if self.ctx.pause_requested():
+            self.checkpointer.now(self._done, self._snapshot)
+            raise RunPaused
+
+    def _snapshot(self) -> Writer:
         state = RunState(
             step=self._done,
             steps=self.steps,
@@ -155,10 +178,11 @@ class Loop(ABC):
             hints=self.watch.memory(),
             **self._marks,
         )
-        save_run(self.engine, self.adapter, folder, state, self.save_more)
+        return snapshot_run(self.engine, self.adapter, state, self.snapshot_more())
 
     def _go_on(self, folder: Path) -> None:
         state = load_run(self.engine, self.adapter, folder, self._marks, self.load_more)
+        self.checkpointer.stored = state.step
         self.cursor, self.before, self._train_s, self._done = state.cursor, state.before, state.train_s, state.step
         self.meter.tokens = state.tokens
         self.remember(state.memory)

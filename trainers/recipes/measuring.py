@@ -24,7 +24,8 @@ class EvaluateRun:
         self.meter = Meter(self.ctx, setup.engine, setup.adapter, self.progress)
 
     def run(self) -> dict[str, Any]:
-        values, tokens = self.evaluator.run(0, "after")
+        with self.progress.nothing_to_lose():
+            values, tokens = self.evaluator.run(0, "after")
         self.meter.tokens += tokens
         summary = values.pop("summary")
         self.meter.emit(0, values)

@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 
 from trainers.engine.batch import Datum
+from trainers.engine.checkpoint import Writer
 from trainers.engine.lora import LoraConfig
 from trainers.engine.value import ValueModel
 from trainers.recipes.advantages import generalized_advantages
@@ -36,8 +37,9 @@ class PpoCriticRun(PolicyLoop):
         own = config if isinstance(config, LoraConfig) else LoraConfig(seed=config.seed)
         self.critic = ValueModel(self.engine, CRITIC, replace(own, seed=own.seed + 1))
 
-    def save_more(self, folder: Path) -> None:
-        self.critic.save(folder / CRITIC)
+    def snapshot_more(self) -> Writer:
+        write = self.critic.snapshot()
+        return lambda folder: write(folder / CRITIC)
 
     def load_more(self, folder: Path) -> None:
         self.critic.load(folder / CRITIC)

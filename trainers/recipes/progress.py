@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from trainers.errors import RunStopped
+from trainers.errors import RunPaused, RunStopped
 from trainers.recipes.context import RunContext
 
 _EMIT_EVERY_S = 1.5
@@ -32,6 +32,7 @@ class Progress:
         self._told = 0.0
         self._fraction = 0.0
         self._kind, self._stage_begun, self._share = "loading", self._begun, 0.0
+        self._may_pause = False
         self._phase, self._step, self._from, self._to = "loading", 0, 0.0, 1.0
 
     @property
@@ -70,10 +71,19 @@ class Progress:
         if time.monotonic() - self._told >= _EMIT_EVERY_S:
             self._emit()
 
+    @contextmanager
+    def nothing_to_lose(self) -> Iterator[None]:
+        """Within it a pause takes effect at once, without a checkpoint: it is done again from its beginning."""
+        self._may_pause = True
+        yield
+        self._may_pause = False
+
     def check(self) -> None:
-        """Raise :class:`RunStopped` if the run was asked to stop."""
+        """Raise :class:`RunStopped` if the run was asked to stop, :class:`RunPaused` if it can be paused right here."""
         if self._ctx.stop_requested():
             raise RunStopped
+        if self._may_pause and self._ctx.pause_requested():
+            raise RunPaused
 
     def finish(self) -> None:
         """Everything is done."""

@@ -17,6 +17,7 @@ from trainers.recipes.context import Row, RunContext, Scorer
 from trainers.recipes.distill import DistillRun, load_teacher
 from trainers.recipes.dpo import DpoRun
 from trainers.recipes.grpo import GrpoRun
+from trainers.recipes.interval import USUAL_MTBF_S
 from trainers.recipes.measuring import EvaluateRun
 from trainers.recipes.ppo_critic import PpoCriticRun
 from trainers.recipes.setup import Setup
@@ -50,6 +51,7 @@ def run_recipe(
     resume_from: Path | None = None,
     teacher_path: Path | None = None,
     teacher_adapter: Path | None = None,
+    mtbf_s: float = USUAL_MTBF_S,
 ) -> dict[str, Any]:
     """Run the task of ``ctx.spec`` to its end and return the result for ``state succeeded``.
 
@@ -57,7 +59,8 @@ def run_recipe(
     for recipes without a reward. ``start_from`` is the folder of an adapter (PEFT) that training goes on from;
     ``resume_from`` the ``state`` folder of a checkpoint of this very task, from which the run goes on as if it had
     never stopped. ``teacher_path`` (None: the student's base model) and ``teacher_adapter`` are for ``distill``.
-    Raises ``RunError`` for what the user can act on, ``RunStopped`` after a stop.
+    ``mtbf_s``: seconds until a machine like this one fails, on average; checkpoints are timed by it.
+    Raises ``RunError`` for what the user can act on, ``RunStopped`` after a stop, ``RunPaused`` after a pause.
     """
     spec = ctx.spec
     if scorer is None and RECIPES[spec.recipe].reward == "needed" and spec.environment.kind == "single_turn":
@@ -79,6 +82,7 @@ def run_recipe(
         reference=reference,
         teacher=load_teacher(ctx, engine, teacher_path, teacher_adapter) if spec.recipe == "distill" else None,
         resume=resume_from,
+        mtbf_s=mtbf_s,
     )
     result: dict[str, Any] = RUNS[spec.recipe](setup).run()
     return result

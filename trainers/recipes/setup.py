@@ -8,6 +8,7 @@ from pathlib import Path
 
 from trainers.engine.engine import Engine
 from trainers.recipes.context import Row, RunContext, Scorer
+from trainers.recipes.interval import USUAL_MTBF_S
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class Setup:
     """``adapter`` is trained. ``reference`` is the adapter that training started from; None is the bare base model.
 
     ``resume`` is the folder of a checkpoint (:mod:`trainers.recipes.resuming`) to go on from.
+    ``mtbf_s``: seconds that pass on average until a machine like this one fails.
     """
 
     ctx: RunContext
@@ -34,3 +36,4 @@ class Setup:
     reference: str | None = None
     teacher: Teacher | None = None
     resume: Path | None = None
+    mtbf_s: float = USUAL_MTBF_S

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from trainers.errors import RunStopped
+from trainers.errors import RunPaused, RunStopped
 from trainers.runtime import events
 from trainers.runtime.capture import captured
 from trainers.runtime.failures import as_event_error, name_failure
@@ -46,6 +46,7 @@ class AttemptRun:
         self._state = "new"
         self._lock = threading.Lock()
         self._stop = threading.Event()
+        self._pause = threading.Event()
         self._concluding = False
         self._done = threading.Event()
         self._shipper: Shipper | None = None
@@ -76,6 +77,9 @@ class AttemptRun:
     def stop_requested(self) -> bool:
         return self._stop.is_set()
 
+    def pause_requested(self) -> bool:
+        return self._pause.is_set()
+
     def publish_folder(self, local: Path, name: str) -> dict[str, Any]:
         """Store a folder below the attempt's ``checkpoint_prefix``; ``uri`` is the key to fetch it by."""
         if self._concluding:
@@ -105,13 +109,21 @@ class AttemptRun:
                 self._thread.start()
         threading.Thread(target=self._end_without_recipe, args=(grace_s,), name="cancel", daemon=True).start()
 
+    def pause(self) -> None:
+        """Ask the recipe to write a checkpoint at the next step and to end as ``paused``. Idempotent."""
+        with self._lock:
+            if self._state in ("new", "running"):
+                self._pause.set()
+
     def wait(self, timeout: float) -> bool:
         """Wait for the end: everything said is on disk, and in storage if that was possible."""
         return self._done.wait(timeout)
 
     def status(self) -> DriverStatus:
         shipper = self._shipper
-        state = "stopping" if self._state == "running" and self._stop.is_set() else self._state
+        state = self._state
+        if state == "running":
+            state = "stopping" if self._stop.is_set() else "pausing" if self._pause.is_set() else "running"
         return {
             "attempt_id": self.launch.attempt_id,
             "epoch": self.launch.epoch,
@@ -148,6 +160,8 @@ class AttemptRun:
                     name, fields = "succeeded", {"result": self._execute()}
                 except RunStopped:
                     name = "cancelled"
+                except RunPaused:
+                    name = "paused"
                 except BaseException as error:
                     name, fields = self._after_error(error)
         finally:
@@ -159,6 +173,8 @@ class AttemptRun:
         self._shipper.start()
         if self.stop_requested():
             raise RunStopped
+        if self.pause_requested():
+            raise RunPaused
         self.scratch.mkdir(parents=True, exist_ok=True)
         return dict(run_work(self, self.launch, self.storage))
 

@@ -47,6 +47,12 @@ class Driver:
         return self._run.status()
 
     @ray.method(concurrency_group="control")
+    def pause(self) -> DriverStatus:
+        """Write a checkpoint at the next step and end."""
+        self._run.pause()
+        return self._run.status()
+
+    @ray.method(concurrency_group="control")
     def status(self) -> DriverStatus:
         return self._run.status()
 

@@ -16,9 +16,9 @@ from itertools import islice
 from typing import Any, Literal
 
 Event = dict[str, Any]
-Kind = Literal["metric", "progress", "log", "rollout", "checkpoint", "hint", "state"]
+Kind = Literal["metric", "progress", "log", "rollout", "checkpoint", "resume", "hint", "state"]
 Level = Literal["debug", "info", "warning", "error"]
-RunState = Literal["started", "succeeded", "failed", "cancelled"]
+RunState = Literal["started", "succeeded", "failed", "cancelled", "paused"]
 
 MAX_EVENT_BYTES = 256 * 1024
 MAX_LOG_CHARS = 16 * 1024
@@ -57,16 +57,18 @@ FIELDS: dict[str, dict[str, tuple[type, ...]]] = {
         "greedy": (bool,),
     },
     "checkpoint": {"step": (int,), "final": (bool,), "name": _TEXT, "uri": _TEXT, "files": (list,), "format": _TEXT},
+    # The checkpoint that the run goes on from ("" and step 0: its beginning), and the keys of those it found damaged.
+    "resume": {"step": (int,), "name": _TEXT, "uri": _TEXT, "damaged": (list,)},
     "hint": {"step": (int,), "code": _TEXT, "text": _TEXT, "advice": _TEXT, "field": _OPTIONAL_TEXT},
     "state": {"state": _TEXT, "result": (dict, type(None)), "error": (dict, type(None))},
 }
 CHOICES: dict[tuple[str, str], tuple[str, ...]] = {
     ("log", "level"): ("debug", "info", "warning", "error"),
-    ("state", "state"): ("started", "succeeded", "failed", "cancelled"),
+    ("state", "state"): ("started", "succeeded", "failed", "cancelled", "paused"),
     ("rollout", "phase"): ("train", "before", "eval", "after"),
     ("progress", "phase"): ("loading", "evaluating", "sampling", "training", "exporting"),
 }
-TERMINAL_STATES: tuple[str, ...] = ("succeeded", "failed", "cancelled")
+TERMINAL_STATES: tuple[str, ...] = ("succeeded", "failed", "cancelled", "paused")
 
 
 def make(kind: str, step: int | None = None, **fields: Any) -> Event:

@@ -13,6 +13,27 @@ from trainers.storage import StorageError
 _NO_MEMORY_TEXTS = ("out of memory", "can't allocate memory", "cannot allocate memory", "DefaultCPUAllocator")
 
 
+_DEVICE_TEXTS = ("CUDA error", "NCCL error", "NCCL timeout", "cuDNN error: CUDNN_STATUS_EXECUTION_FAILED")
+# What lies with the platform, not with the task: the same task may well succeed on another node, or a little later.
+_PASSING_STORAGE = frozenset({"unreachable", "other"})
+
+
+def worth_retrying(error: BaseException) -> bool:
+    """Whether the same task may succeed when it is run again: a fault of storage, network, disk or device.
+
+    What the task itself brings about (bad data, reward, memory, numbers that are not finite) comes again.
+    """
+    if isinstance(error, RunError):
+        return error.kind == "device" or (error.__cause__ is not None and worth_retrying(error.__cause__))
+    if isinstance(error, StorageError):
+        return error.kind in _PASSING_STORAGE
+    if isinstance(error, JournalError | ConnectionError):
+        return True
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS):
+        return True
+    return _says_device(error)
+
+
 def name_failure(error: BaseException) -> RunError:
     """The :class:`RunError` for ``error``; what has no name of its own is ``internal``."""
     if isinstance(error, RunError):
@@ -37,6 +58,12 @@ def name_failure(error: BaseException) -> RunError:
             "Lower the batch size, the group size or the longest completion, or choose a smaller model.",
             "hyperparameters.batch_size",
         )
+    if _says_device(error):
+        return RunError(
+            "device",
+            f"The device stopped working ({str(error).strip().splitlines()[0][:300]}).",
+            "Start it again; if it happens on the same node again, have that node looked at.",
+        )
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return RunError(
             "storage", f"The disk of the node is full ({error}).", "Free space on that disk, then start again."
@@ -57,6 +84,13 @@ _STORAGE_ADVICE = {
 }
 
 
+def _says_device(error: BaseException) -> bool:
+    """A broken device, and not one that ran out of memory."""
+    if not isinstance(error, RuntimeError) or _says_no_memory(error):
+        return False
+    return any(text in str(error) for text in _DEVICE_TEXTS)
+
+
 def _says_no_memory(error: BaseException) -> bool:
     if type(error).__name__ == "OutOfMemoryError":
         return True
@@ -64,5 +98,5 @@ def _says_no_memory(error: BaseException) -> bool:
 
 
 def as_event_error(error: BaseException) -> dict[str, Any]:
-    """The ``error`` field of a ``state failed`` event."""
-    return dict(name_failure(error).as_dict())
+    """The ``error`` field of a ``state failed`` event; ``retry`` says whether it is worth another attempt."""
+    return {**name_failure(error).as_dict(), "retry": worth_retrying(error)}

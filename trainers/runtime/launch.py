@@ -53,6 +53,8 @@ __all__ = [
     "find_driver",
     "journal_prefix",
     "kill_driver",
+    "node_alive",
+    "pause_driver",
     "poll",
     "remove_group",
     "start_driver",
@@ -167,9 +169,19 @@ def cancel_driver(handle: ActorHandle[Driver], grace_s: float = 20.0) -> DriverS
     return _call(handle, "cancel", grace_s)
 
 
+def pause_driver(handle: ActorHandle[Driver]) -> DriverStatus:
+    """Ask the run to write a checkpoint at the next step; it then reports ``paused``. Idempotent."""
+    return _call(handle, "pause")
+
+
 def stop_driver(handle: ActorHandle[Driver], timeout: float = 30.0) -> DriverStatus:
     """Cancel what still runs and wait until all the run said is safe."""
     return _call(handle, "stop", timeout, timeout=timeout + CALL_TIMEOUT_S)
+
+
+def node_alive(node_id: str) -> bool:
+    """Whether Ray's node table holds the node for alive. Raises :class:`RuntimeUnavailable`."""
+    return any(node.id == node_id and node.alive for node in cluster_nodes())
 
 
 def driver_alive(handle: ActorHandle[Driver]) -> bool | None:

@@ -7,6 +7,7 @@ from typing import Any, Literal, TypedDict
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from trainers.recipes.interval import USUAL_MTBF_S
 from trainers.runtime.events import Event
 
 
@@ -35,7 +36,12 @@ class Launch(BaseModel):
     evaluation_file: str | None = None
     base_model: str = Field(description="A known model's name, or the absolute path of a model folder.")
     start_from: Folder | None = Field(None, description="The adapter (PEFT) that training goes on from.")
-    resume_from: Folder | None = Field(None, description="A published checkpoint of this job to go on from.")
+    resume_from: tuple[Folder, ...] = Field(
+        (), description="Published checkpoints of this job, newest first: the run goes on from the first that is whole."
+    )
+    mtbf_s: float = Field(
+        USUAL_MTBF_S, gt=0, description="Seconds until a machine like this one fails, on average; times checkpoints."
+    )
     teacher_model: str | None = Field(None, description="The base model that teaches, named as base_model is.")
     teacher_adapter: Folder | None = Field(None, description="The adapter (PEFT) of the teacher.")
     cache_dir: str = Field(description="Folder for prepared base models, on the driver's host.")
@@ -52,7 +58,8 @@ class Launch(BaseModel):
 
 
 class DriverStatus(TypedDict):
-    """How a driver stands. ``state`` is new, running, stopping, finishing, succeeded, failed or cancelled.
+    """How a driver stands. ``state`` is new, running, pausing, stopping, finishing, or what it has ended as: succeeded,
+    failed, cancelled or paused.
 
     A closing state is shown only once everything the run said is on disk and, unless ``shipped`` is False, in storage.
     """

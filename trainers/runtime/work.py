@@ -6,9 +6,10 @@ Imported by the control plane with the driver's class, so torch is imported only
 from __future__ import annotations
 
 import importlib
+import json
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -21,17 +22,19 @@ from trainers.recipes.context import RunContext
 from trainers.rewards.scorer import Scorer, needs_answer, row_problem
 from trainers.runtime.payload import Folder, Launch
 from trainers.spec import RECIPES, Data, RewardSpec, TaskSpec
-from trainers.storage import Storage, StoredFile
+from trainers.storage import Storage, StorageError, StoredFile
 
 logger = logging.getLogger(__name__)
 
 NAMED_ROWS = 20
 STATE = "state"  # where a published checkpoint keeps the state of its run
+RUN_RECORD = "run.json"  # and what in it says how far the run had come
 
 
 def run_work(ctx: RunContext, launch: Launch, storage: Storage) -> dict[str, Any]:
     """Run the launch's task to its end; the result of ``state succeeded``. Raises what its parts raise."""
     spec = ctx.spec
+    resume_from = fetch_state(ctx, storage, launch.resume_from)
     ctx.emit("progress", step=0, total_steps=spec.hyperparameters.steps, phase="loading", fraction=0.0, eta_s=None)
     train_rows, eval_rows = load_data(ctx, launch, storage)
     run_recipe = _load_torch(launch.threads)
@@ -53,7 +56,8 @@ def run_work(ctx: RunContext, launch: Launch, storage: Storage) -> dict[str, Any
             threads=launch.threads,
             device="cuda" if launch.device == "gpu" else "cpu",
             start_from=fetch_adapter(ctx, storage, launch.start_from, "start"),
-            resume_from=fetch_state(ctx, storage, launch.resume_from),
+            resume_from=resume_from,
+            mtbf_s=launch.mtbf_s,
             teacher_path=resolve_base_model(launch.teacher_model, cache) if launch.teacher_model else None,
             teacher_adapter=fetch_adapter(ctx, storage, launch.teacher_adapter, "teacher"),
         )
@@ -67,10 +71,37 @@ def fetch_adapter(ctx: RunContext, storage: Storage, folder: Folder | None, name
     return _fetch(ctx, storage, folder, name, lambda file: "/" not in file)
 
 
-def fetch_state(ctx: RunContext, storage: Storage, folder: Folder | None) -> Path | None:
-    """The state of a run from a published checkpoint, as a local folder. Raises ``RunError`` if there is none."""
-    local = _fetch(ctx, storage, folder, "resume", lambda file: file.startswith(f"{STATE}/"))
-    return None if local is None else local / STATE
+def fetch_state(ctx: RunContext, storage: Storage, folders: Sequence[Folder]) -> Path | None:
+    """The state of a run from the first of these checkpoints that is whole, as a local folder.
+
+    None: from the beginning. A ``resume`` event says which one it is, and which are damaged. Raises ``StorageError``
+    when storage cannot be asked.
+    """
+    if not folders:
+        return None
+    damaged: list[str] = []
+    for number, folder in enumerate(folders):
+        name = folder.key.rpartition("/")[2]
+        try:
+            local = _fetch(ctx, storage, folder, f"resume-{number}", lambda file: file.startswith(f"{STATE}/"))
+            assert local is not None
+            step = int(json.loads((local / STATE / RUN_RECORD).read_text(encoding="utf-8"))["step"])
+        except StorageError as error:
+            if error.kind not in ("damaged", "missing"):
+                raise
+            problem = error.message
+        except RunError as error:
+            problem = error.message
+        except (ValueError, KeyError, TypeError) as error:
+            problem = f"it cannot be read ({error})"
+        else:
+            ctx.emit("resume", step=step, name=name, uri=folder.key, damaged=damaged)
+            return local / STATE
+        damaged.append(folder.key)
+        text = f"Checkpoint {name} cannot be used; the one before it is tried. {problem}"
+        ctx.emit("log", level="warning", text=text)
+    ctx.emit("resume", step=0, name="", uri="", damaged=damaged)
+    return None
 
 
 def _fetch(

@@ -115,8 +115,16 @@ class Evaluation(Section):
 
 class Checkpointing(Section):
     every_steps: int = Field(1000, ge=1, description="A checkpoint at least every so many steps.")
-    every_minutes: float = Field(10.0, gt=0, le=10_000, description="And at least every so many minutes.")
+    every_minutes: float = Field(
+        10.0, gt=0, le=10_000, description="And at least every so many minutes; the platform chooses fewer if that pays."
+    )
     keep: int = Field(3, ge=1, le=1000, description="How many automatic checkpoints are kept.")
+    keep_gb: float | None = Field(
+        None,
+        gt=0,
+        le=1e6,
+        description="And at most so many gigabytes of them. The newest stays in any case, and so do those you mark.",
+    )
 
 
 class Resources(Section):
@@ -128,5 +136,5 @@ class Resources(Section):
 
 
 class Budget(Section):
-    amount: Decimal | None = Field(None, gt=0, le=Decimal("1e9"), decimal_places=6, description="Stop at this cost.")
-    minutes: float | None = Field(None, gt=0, le=1e7, description="Stop after so many minutes of running.")
+    amount: Decimal | None = Field(None, gt=0, le=Decimal("1e9"), decimal_places=6, description="Pause at this cost.")
+    minutes: float | None = Field(None, gt=0, le=1e7, description="Pause after so many minutes of running.")

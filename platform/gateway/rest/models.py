@@ -53,7 +53,11 @@ def model_list(
     operation_id="model_get",
 )
 def model_get(request: HttpRequest, model_id: UUID) -> dict[str, Any]:
-    user = caller(request)
+    return model_shown(caller(request), model_id)
+
+
+def model_shown(user: User, model_id: UUID) -> dict[str, Any]:
+    """The model as the API shows it. Raises ``Http404``."""
     return _model(access.get(_models(user), model_id, user))
 
 
@@ -64,7 +68,7 @@ def model_get(request: HttpRequest, model_id: UUID) -> dict[str, Any]:
     operation_id="model_version_get",
 )
 def model_version_get(request: HttpRequest, version_id: UUID) -> dict[str, Any]:
-    return _version_full(_version(caller(request), version_id))
+    return version_full(version_of(caller(request), version_id))
 
 
 @router.post(
@@ -75,11 +79,11 @@ def model_version_get(request: HttpRequest, version_id: UUID) -> dict[str, Any]:
 )
 def model_version_merge(request: HttpRequest, version_id: UUID) -> Status:
     user = caller(request)
-    merged_ask(version=_version(user, version_id, Role.EDITOR), actor=user)
-    return Status(202, _version_full(_version(user, version_id)))
+    merged_ask(version=version_of(user, version_id, Role.EDITOR), actor=user)
+    return Status(202, version_full(version_of(user, version_id)))
 
 
-def _version_full(version: ModelVersion) -> dict[str, Any]:
+def version_full(version: ModelVersion) -> dict[str, Any]:
     merged = _files(version, "merged") if _is_merged(version) else None
     return {
         **_version_brief(version),
@@ -98,7 +102,7 @@ def _version_full(version: ModelVersion) -> dict[str, Any]:
     openapi_extra={"responses": {200: ZIP}},
 )
 def model_version_download(request: HttpRequest, version_id: UUID, format: FormatQuery = "adapter") -> HttpResponseBase:
-    version = _version(caller(request), version_id)
+    version = version_of(caller(request), version_id)
     files = _files(version, format)
     storage, folder = Storage(settings.STORAGE_URL), _folder(version, format)
     for file in files:
@@ -120,7 +124,7 @@ def model_version_download(request: HttpRequest, version_id: UUID, format: Forma
     openapi_extra={"responses": {200: BYTES, 206: BYTES}},
 )
 def model_version_file(request: HttpRequest, version_id: UUID, format: Format, name: str) -> HttpResponseBase:
-    version = _version(caller(request), version_id)
+    version = version_of(caller(request), version_id)
     # Only what the version lists is served: a path is looked up, never followed.
     file = next((item for item in _files(version, format) if item["name"] == name), None)
     if file is None:
@@ -160,11 +164,11 @@ def _range_start(header: str, size: int) -> int:
 
 
 def _models(user: User) -> Any:
-    versions = ModelVersion.objects.select_related("base_model").order_by("-number")
+    versions = ModelVersion.objects.select_related("base_model").prefetch_related("aliases").order_by("-number")
     return models_visible_to(user).prefetch_related(Prefetch("versions", queryset=versions))
 
 
-def _version(user: User, version_id: UUID, need: Role = Role.VIEWER) -> ModelVersion:
+def version_of(user: User, version_id: UUID, need: Role = Role.VIEWER) -> ModelVersion:
     return access.get(model_versions_visible_to(user), version_id, user, need)
 
 
@@ -193,6 +197,9 @@ def _model(model: TrainedModel) -> dict[str, Any]:
         "id": model.pk,
         "name": model.name,
         "project": model.project,
+        "description": model.description,
+        "tags": model.tags,
+        "aliases": {alias.name: row.number for row in model.versions.all() for alias in row.aliases.all()},
         "created_at": model.created_at,
         "versions": [_version_brief(version) for version in model.versions.all()],
     }
@@ -206,5 +213,8 @@ def _version_brief(version: ModelVersion) -> dict[str, Any]:
         "job": version.made_by_id if version.made_by_kind == "job" else None,
         "merged": version.merged or "none",
         "evaluation": version.evaluation,
+        "aliases": [alias.name for alias in version.aliases.all()],
+        "notes": version.notes,
+        "made_with": version.made_with,
         "created_at": version.created_at,
     }

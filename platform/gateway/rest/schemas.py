@@ -160,11 +160,48 @@ class ModelVersionBrief(Schema):
     job: UUID | None
     merged: str = Field(description="How the merged weights stand: none, making, ready or failed.")
     evaluation: dict[str, Any]
+    aliases: list[str] = Field(description="The aliases that point to this version.")
+    notes: str = Field(description="Markdown.")
+    made_with: str = Field(description="The platform's version that made it.")
     created_at: datetime
+
+
+class AliasIn(Input):
+    version: int = Field(ge=1, le=2_000_000_000, description="Number of the version that it is to point to.")
+    expected: int | None = Field(
+        None,
+        ge=0,
+        description="Number of the version that it must point to now (0: it must be new); else nothing moves.",
+    )
+
+
+class AliasMoveOut(Schema):
+    id: int
+    name: str
+    from_number: int | None = Field(description="Null where the alias was new.")
+    to_number: int | None = Field(description="Null where it was removed.")
+    actor: str
+    at: datetime
+
+
+class AliasMovesOut(Schema):
+    items: list[AliasMoveOut]
+
+
+class ModelIn(Input):
+    description: str | None = Field(None, max_length=20_000, description="Markdown. Left out: it stays.")
+    tags: list[str] | None = Field(None, max_length=20, description="Left out: they stay.")
+
+
+class ModelVersionIn(Input):
+    notes: str = Field(max_length=20_000, description="Markdown.")
 
 
 class ModelOut(Named):
     project: Named
+    description: str = Field(description="Markdown.")
+    tags: list[str]
+    aliases: dict[str, int] = Field(description="Each alias, and the number of the version that it points to.")
     created_at: datetime
     versions: list[ModelVersionBrief] = Field(description="The newest first.")
 

@@ -146,10 +146,26 @@ def _models(parser: argparse.ArgumentParser) -> None:
     _common(parser, "catalog:models")
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
     download = actions.add_parser("download", help="fetch a trained model into a new folder")
-    download.add_argument("model", help="NAME, NAME@NUMBER, or the id of a version")
+    download.add_argument("model", help="NAME, NAME@NUMBER, NAME@ALIAS, or the id of a version")
     download.add_argument("--format", choices=["adapter", "merged"], default="adapter", help="adapter (PEFT) or merged")
     download.add_argument("--to", metavar="FOLDER", help="folder to make (else named after the model)")
     _common(download, "catalog:download", nested=True)
+    alias = actions.add_parser("alias", help="point an alias of a model to a version, such as: alias Sums production 3")
+    alias.add_argument("model", help="name or id of the model")
+    alias.add_argument("alias", help="such as production or candidate; made when it is new")
+    alias.add_argument("version", type=int, help="number of the version")
+    alias.add_argument(
+        "--expected", type=int, metavar="NUMBER", help="move it only from this version (0: if it is new)"
+    )
+    _common(alias, "catalog:alias", nested=True)
+    unalias = actions.add_parser("unalias", help="take an alias away")
+    unalias.add_argument("model", help="name or id of the model")
+    unalias.add_argument("alias")
+    _common(unalias, "catalog:unalias", nested=True)
+    delete = actions.add_parser("delete", help="delete a version and its files")
+    delete.add_argument("model", help="NAME@NUMBER, or the id of a version")
+    delete.add_argument("--yes", action="store_true", help="do not ask")
+    _common(delete, "catalog:delete_version", json=False, nested=True)
 
 
 def _submit(parser: argparse.ArgumentParser) -> None:
@@ -221,5 +237,5 @@ COMMANDS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], str]] = {
     "cancel": (_cancel, "stop a job"),
     "datasets": (_datasets, "list the datasets, or upload one"),
     "rewards": (_rewards, "list the registered rewards"),
-    "models": (_models, "list the trained models, or download one"),
+    "models": (_models, "list the trained models, fetch one, move its aliases"),
 }

@@ -60,11 +60,16 @@ def models(arguments: argparse.Namespace) -> None:
         as_json(found)
         return
     rows = (
-        [f"{item['name']}@{version['number']}", version["base_model"], version["created_at"][:16].replace("T", " ")]
+        [
+            f"{item['name']}@{version['number']}",
+            ", ".join(version["aliases"]),
+            version["base_model"],
+            version["created_at"][:16].replace("T", " "),
+        ]
         for item in found
         for version in item["versions"]
     )
-    table(["model", "base", "made (UTC)"], rows, "No model yet; a job that succeeds makes one.")
+    table(["model", "aliases", "base", "made (UTC)"], rows, "No model yet; a job that succeeds makes one.")
 
 
 def download(arguments: argparse.Namespace) -> None:
@@ -75,3 +80,36 @@ def download(arguments: argparse.Namespace) -> None:
         as_json({"folder": str(folder), "version": version["id"], "format": arguments.format})
     else:
         say(f"{version['name']} v{version['number']} ({arguments.format}) is in {folder}, every file verified.")
+
+
+def alias(arguments: argparse.Namespace) -> None:
+    with client_of(arguments) as client:
+        model = client.models.named(arguments.model)
+        before = model["aliases"].get(arguments.alias.lower())
+        moved = client.models.alias(model["id"], arguments.alias, arguments.version, expected=arguments.expected)
+    if arguments.json:
+        as_json(moved)
+        return
+    came = f" (it was v{before})" if before and before != arguments.version else ""
+    say(f"{moved['name']}@{arguments.alias.lower()} is v{arguments.version} now{came}.")
+
+
+def unalias(arguments: argparse.Namespace) -> None:
+    with client_of(arguments) as client:
+        model = client.models.unalias(client.models.named(arguments.model)["id"], arguments.alias)
+    if arguments.json:
+        as_json(model)
+        return
+    say(f"{model['name']} has no alias {arguments.alias.lower()} any more.")
+
+
+def delete_version(arguments: argparse.Namespace) -> int:
+    with client_of(arguments) as client:
+        version = client.models.find(arguments.model)
+        what = f"{version['name']} v{version['number']}"
+        if not arguments.yes and input(f"Delete {what} and its files? [y/N] ").strip().lower() not in ("y", "yes"):
+            say("Nothing was deleted.")
+            return 1
+        client.models.delete(version["id"])
+    say(f"{what} is deleted.")
+    return 0

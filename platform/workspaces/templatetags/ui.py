@@ -16,6 +16,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from workspaces import formats
+from workspaces.markdown import render as render_markdown
 
 register = template.Library()
 
@@ -119,3 +120,9 @@ def control(bound: BoundField, label: str = "") -> SafeString:
         attrs.setdefault("autocomplete", widget.attrs.get("autocomplete", "off"))
     attrs["class"] = " ".join(filter(None, classes))
     return bound.as_widget(attrs=attrs)
+
+
+@register.filter
+def markdown(text: str) -> SafeString:
+    """What a person wrote in Markdown, cleaned."""
+    return render_markdown(text)

@@ -23,8 +23,9 @@ from job_rows import run_job, write_log, write_points, write_rollouts
 from proven import just_proven
 from software_key import new_credential
 
+from catalog.aliases import alias_move
 from catalog.models import Checkpoint, ModelVersion
-from catalog.registry import merged_record, model_version_create
+from catalog.registry import merged_record, model_describe, model_version_create, model_version_note
 from catalog.services import dataset_upload, reward_save
 from delivery.models import Message
 from delivery.services import message_enqueue
@@ -258,4 +259,9 @@ def _model(project: Project, job: Job) -> ModelVersion:
     )
     merged_record(version=version, uri=f"merged/{job.pk}")
     Job.objects.filter(pk=job.pk).update(model_version=version)
+    owner = job.submitted_by
+    assert owner is not None
+    alias_move(model=version.model, name="candidate", number=1, actor=owner)
+    model_describe(model=version.model, actor=owner, description=MARKER, tags=[MARKER])
+    model_version_note(version=version, actor=owner, notes=MARKER)
     return version

@@ -36,8 +36,10 @@ def leases(seconds: float, devices: int = 2) -> tuple[uuid.UUID, list[Lease]]:
     ]
 
 
-def settle(project, holder, rows, category=Usage.Category.WORK) -> Decimal:
-    return usage_settle(leases=rows, project=project, used_by_kind="job", used_by_id=holder, epoch=1, category=category)
+def settle(project, holder, rows, lost_after=None) -> Decimal:
+    return usage_settle(
+        leases=rows, project=project, used_by_kind="job", used_by_id=holder, epoch=1, lost_after=lost_after
+    )
 
 
 def test_work_is_charged_per_device_and_second(project):
@@ -57,9 +59,31 @@ def test_settling_twice_charges_once(project):
 
 def test_lost_work_is_shown_and_free(project):
     holder, rows = leases(100)
-    assert settle(project, holder, rows, Usage.Category.LOST) == 0
+    assert settle(project, holder, rows, lost_after=START) == 0
     (line,) = bill_of("job", holder)
     assert (line["device_seconds"], line["amount"]) == (200, 0) and "free" in line["what"]
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(length=st.integers(1, 10**10), kept=st.integers(-(10**9), 2 * 10**10))
+def test_work_up_to_the_checkpoint_is_charged_and_the_rest_is_free(project, length, kept):
+    from django.db import transaction
+
+    with transaction.atomic():
+        holder, rows = leases(length / 10**6)
+        until = START + timedelta(microseconds=kept)
+        cost = settle(project, holder, rows, lost_after=until)
+        assert settle(project, holder, rows, lost_after=until) == cost
+        seconds = {}
+        for usage in Usage.objects.all():
+            seconds[usage.category] = seconds.get(usage.category, 0) + usage.seconds
+        charged = max(0, min(kept, length))
+        assert sum(seconds.values()) == 2 * Decimal(length) / 10**6, "every second of the lease is one or the other"
+        assert seconds.get("work", 0) == 2 * Decimal(charged) / 10**6
+        lines = LedgerLine.objects.all()
+        assert sum(line.seconds for line in lines) == seconds.get("work", 0)
+        assert sum(line.amount for line in lines) == cost == cost_of("job", holder).total
+        transaction.set_rollback(True)
 
 
 def test_a_line_never_changes(project):

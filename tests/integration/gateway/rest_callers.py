@@ -37,6 +37,10 @@ class Caller:
         text = body if isinstance(body, str | bytes) else json.dumps({} if body is None else body)
         return self.client.post(V1 + path, text, content_type="application/json")
 
+    def send(self, method: str, path: str, body: Any = None) -> Any:
+        text = "" if body is None else json.dumps(body)
+        return self.client.generic(method, V1 + path, text, content_type="application/json")
+
     def upload(self, path: str, **fields: Any) -> Any:
         return self.client.post(V1 + path, fields)
 

@@ -292,6 +292,13 @@ def test_a_job_is_watched_to_its_end_and_its_model_fetched(logged_in, home, caps
     assert "every file verified" in capsys.readouterr().out
     assert (home / "fetched" / "adapter_model.safetensors").read_bytes() == bytes(range(256)) * 10_000
     assert handle.download_model().name == "Sums-v1-adapter"
+    assert cli.main(["models", "alias", "sums", "Production", "1"]) == 0
+    assert "Sums@production is v1 now" in capsys.readouterr().out
+    assert cli.main(["models", "download", "Sums@production", "--to", "by-alias"]) == 0
+    assert cli.main(["models", "delete", "Sums@1", "--yes"]) == 1
+    assert "An alias points to it" in capsys.readouterr().err
+    assert cli.main(["models", "unalias", "Sums", "production"]) == 0
+    assert [move["to_number"] for move in Client().models.alias_moves(Client().models.named("Sums")["id"])] == [None, 1]
     assert cli.main(["models", "download", "Sums", "--to", "fetched"]) == 1
     assert "not an empty folder" in capsys.readouterr().err
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import uuid
 import zipfile
 
 import factories
@@ -12,6 +13,7 @@ import pytest
 from django.conf import settings as django_settings
 from rest_callers import V1, problem
 
+from catalog.aliases import alias_move
 from catalog.models import Checkpoint, ModelVersion
 from catalog.registry import merged_record, model_version_create
 from trainers.storage import Storage
@@ -180,3 +182,45 @@ def test_a_byte_behind_the_end_is_refused(server, as_carol, version):
     answer = get(server, as_carol, path, Range=f"bytes={len(WEIGHTS)}-")
     assert answer.status_code == 416
     assert answer.json()["error"]["message"].startswith("The file has")
+
+
+def test_an_alias_is_moved_found_and_taken_away(as_bob, as_carol, version):
+    path = f"/models/{version.model_id}"
+    moved = as_bob.send("PUT", f"{path}/aliases/Production", {"version": 1})
+    assert moved.status_code == 200 and moved.json()["aliases"] == {"production": 1}
+    assert as_carol.get(f"/model-versions/{version.pk}").json()["aliases"] == ["production"]
+    stale = as_bob.send("PUT", f"{path}/aliases/production", {"version": 1, "expected": 2})
+    assert stale.status_code == 422 and problem(stale)["fields"][0]["path"] == "expected"
+    assert problem(as_bob.send("DELETE", f"/model-versions/{version.pk}"))["message"].startswith("An alias points")
+    assert as_bob.send("DELETE", f"{path}/aliases/production").json()["aliases"] == {}
+    moves = as_carol.get(f"{path}/alias-moves").json()["items"]
+    assert [(move["from_number"], move["to_number"]) for move in moves] == [(1, None), (None, 1)]
+    assert as_bob.send("DELETE", f"/model-versions/{version.pk}").status_code == 204
+    assert as_carol.get(path).status_code == 404
+
+
+def test_a_model_is_described_and_a_version_noted(as_bob, as_carol, version):
+    described = as_bob.send("PATCH", f"/models/{version.model_id}", {"description": "**sums**", "tags": ["maths"]})
+    assert (described.json()["description"], described.json()["tags"]) == ("**sums**", ["maths"])
+    assert as_bob.send("PATCH", f"/model-versions/{version.pk}", {"notes": "first"}).json()["notes"] == "first"
+    assert as_carol.send("PATCH", f"/model-versions/{version.pk}", {"notes": "no"}).status_code == 403
+    assert as_bob.send("PATCH", f"/models/{version.model_id}", {"tags": ["x" * 50]}).status_code == 422
+
+
+def test_many_versions_and_aliases_take_as_many_queries_as_one(
+    as_carol, project, alice, version, django_assert_max_num_queries
+):
+    for number in range(1, 6):
+        checkpoint = version.checkpoint
+        checkpoint.pk, checkpoint.name = None, f"copy {number}"
+        checkpoint.id = uuid.uuid4()
+        checkpoint._state.adding = True
+        checkpoint.save()
+        other = model_version_create(
+            project=project, name=version.model.name, checkpoint=checkpoint, base_model=version.base_model,
+            made_by_kind="job", made_by_id=version.made_by_id, evaluation={},
+        )  # fmt: skip
+        alias_move(model=version.model, name=f"alias-{number}", number=other.number, actor=alice)
+    with django_assert_max_num_queries(9):
+        (model,) = as_carol.get("/models", project=str(project.pk)).json()["items"]
+    assert len(model["aliases"]) == 5 and len(model["versions"]) == 6

@@ -1,4 +1,4 @@
-"""A budget that is used up stops the job, and the job says so."""
+"""A budget that is used up pauses the job, and the job says so."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from compute.models import Lease
 from compute.services import tick
 from jobs import budget
 from jobs.attempts import attempt_begin, attempt_started
-from jobs.models import Job
+from jobs.models import Attempt, Job
 
 pytestmark = pytest.mark.django_db
 
@@ -30,7 +30,8 @@ def running(project, user, **limits) -> Job:
     assert attempt is not None and attempt_started(attempt=attempt, pid=1)
     hour_ago = timezone.now() - timedelta(hours=1)
     Lease.objects.update(during=DateTimeTZRange(hour_ago, None))
-    Job.objects.filter(pk=job.pk).update(started_at=hour_ago, state="running")
+    Attempt.objects.update(started_at=hour_ago)
+    Job.objects.filter(pk=job.pk).update(state="running")
     return Job.objects.get(pk=job.pk)
 
 
@@ -38,11 +39,11 @@ def running(project, user, **limits) -> Job:
     ("limits", "words"),
     [({"amount": "1.99"}, "1.99 USD is used up"), ({"minutes": 59.5}, "59.5 minutes is used up")],
 )
-def test_it_stops_the_job_with_the_reason(alice, project, limits, words):
+def test_it_pauses_the_job_with_the_reason(alice, project, limits, words):
     job = running(project, alice, **limits)
     budget.enforce(job)
     job.refresh_from_db()
-    assert job.state == "cancelling" and words in job.reason
+    assert job.state == "pausing" and words in job.reason
     last = job.timeline.last()
     assert last.actor is None and words in last.reason
 

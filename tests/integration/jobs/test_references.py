@@ -67,7 +67,8 @@ def test_training_starts_from_a_model_version_or_a_checkpoint(alice, project, ve
 
 def test_without_a_start_nothing_is_fetched(alice, project):
     made = launch(factories.job(project, alice))
-    assert made.start_from is made.resume_from is made.teacher_model is made.teacher_adapter is None
+    assert made.start_from is made.teacher_model is made.teacher_adapter is None
+    assert made.resume_from == ()
 
 
 @pytest.mark.parametrize(

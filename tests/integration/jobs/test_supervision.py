@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from catalog.models import Checkpoint
 from compute.services import tick
 from delivery.models import Message
-from jobs.attempts import attempt_begin, attempt_lost, attempt_reported_end, attempt_started
+from jobs.attempts import attempt_begin, attempt_reported_end, attempt_started
 from jobs.models import Attempt
 from jobs.selectors import updates_after
 from jobs.supervision import (
@@ -176,16 +176,6 @@ def test_a_failure_says_what_and_what_to_do_and_mails_once(attempt, alice):
     assert (job.advice, job.failure_kind) == ("Fix line 7.", "bad_data")
     mail = Message.objects.get()
     assert mail.recipient == alice.email and "line 7 has no answer" in mail.text and str(job.pk) in mail.text
-
-
-def test_a_lost_driver_fails_the_job_with_a_reason_and_without_a_bill(attempt):
-    from billing.models import LedgerLine, Usage
-
-    attempt_lost(attempt=attempt, why="killed")
-    attempt.job.refresh_from_db()
-    assert attempt.job.state == "failed" and "killed" in attempt.job.reason
-    assert set(Usage.objects.values_list("category", flat=True)) == {"lost"}
-    assert not LedgerLine.objects.exists()
 
 
 def test_a_page_that_pulls_by_cursor_gets_every_point_once(attempt):

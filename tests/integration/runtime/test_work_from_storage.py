@@ -76,35 +76,48 @@ def of(events: list[Event], kind: str) -> list[Event]:
 def test_an_attempt_goes_on_from_a_published_checkpoint(launch, first):
     middle, final = of(first, "checkpoint")
     resume = {"key": middle["uri"], "files": middle["files"]}
-    again = events_of(launch, attempt_id="second", epoch=2, resume_from=resume)
+    again = events_of(launch, attempt_id="second", epoch=2, resume_from=[resume])
     assert of(again, "state")[-1]["state"] == "succeeded"
     assert [event["step"] for event in of(again, "metric")] == [3, 4, 4]
     assert of(again, "checkpoint")[-1]["files"] == final["files"], "the same bits as the run that never stopped"
 
 
 def test_without_a_list_of_files_the_stored_manifest_is_read(launch, first):
-    again = events_of(launch, attempt_id="third", resume_from={"key": of(first, "checkpoint")[0]["uri"]})
+    again = events_of(launch, attempt_id="third", resume_from=[{"key": of(first, "checkpoint")[0]["uri"]}])
     assert of(again, "state")[-1]["state"] == "succeeded"
 
 
-def test_a_checkpoint_that_was_spoiled_in_storage_is_refused_by_name(launch, first, storage):
+@pytest.fixture(scope="module")
+def spoiled(first, storage) -> dict[str, Any]:
+    """A copy of the checkpoint in the middle with one bit of one file turned."""
     middle = of(first, "checkpoint")[0]
-    name = "state/policy/optimizer.safetensors"
-    key = f"{middle['uri']}/{name}"
-    good = storage.get_bytes(key)
-    storage.put_bytes(key, good[:-1] + bytes([good[-1] ^ 1]))
-    try:
-        again = events_of(launch, attempt_id="spoiled", resume_from={"key": middle["uri"], "files": middle["files"]})
-    finally:
-        storage.put_bytes(key, good)
-    error = of(again, "state")[-1]["error"]
-    assert error["kind"] == "storage" and name in error["message"]
+    for file in middle["files"]:
+        data = bytearray(storage.get_bytes(f"{middle['uri']}/{file['name']}"))
+        if file["name"] == "state/policy/optimizer.safetensors":
+            data[-1] ^= 1
+        storage.put_bytes(f"spoiled/{file['name']}", bytes(data))
+    return {"key": "spoiled", "files": middle["files"]}
 
 
-def test_a_finished_adapter_holds_nothing_to_go_on_from(launch, first):
+def test_a_spoiled_checkpoint_is_named_and_the_one_before_it_is_taken(launch, first, spoiled):
+    middle, final = of(first, "checkpoint")
+    again = events_of(
+        launch, attempt_id="spoiled", resume_from=[spoiled, {"key": middle["uri"], "files": middle["files"]}]
+    )
+    (resume,) = of(again, "resume")
+    assert (resume["step"], resume["name"], resume["damaged"]) == (2, "step-000002", ["spoiled"])
+    assert any("state/policy/optimizer.safetensors" in event["text"] for event in of(again, "log"))
+    assert of(again, "checkpoint")[-1]["files"] == final["files"]
+
+
+def test_when_no_checkpoint_is_whole_the_run_begins_anew(launch, first, spoiled):
     final = of(first, "checkpoint")[-1]
-    again = events_of(launch, attempt_id="no-state", resume_from={"key": final["uri"], "files": final["files"]})
-    assert "holds nothing to go on from" in of(again, "state")[-1]["error"]["message"]
+    without_state = {"key": final["uri"], "files": final["files"]}
+    again = events_of(launch, attempt_id="anew", resume_from=[spoiled, without_state])
+    (resume,) = of(again, "resume")
+    assert (resume["step"], resume["name"], resume["damaged"]) == (0, "", ["spoiled", final["uri"]])
+    assert [event["step"] for event in of(again, "metric")] == [0, 1, 2, 3, 4, 4]
+    assert of(again, "checkpoint")[-1]["files"] == final["files"]
 
 
 def test_an_attempt_starts_from_a_stored_adapter(launch, first):

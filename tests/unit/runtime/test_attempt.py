@@ -247,6 +247,7 @@ def test_a_store_that_refuses_a_checkpoint_fails_the_run_by_name(begin: Any, mon
     run = begin(lambda ctx: ctx.publish_folder(ctx.scratch, "final"))
     assert run.wait(20)
     assert _events(run)[-1]["error"] == {
+        "retry": False,
         "kind": "storage",
         "message": "The disk of the storage is full.",
         "advice": "Free space in the storage, then start again.",
