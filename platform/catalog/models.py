@@ -162,6 +162,9 @@ class TrainedModel(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="models")
     name = models.CharField(max_length=200)
+    # Markdown, shown only through ``workspaces.markdown``.
+    description = models.TextField(blank=True)
+    tags = models.JSONField(default=list, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
     workspace_path = "project__workspace_id"
@@ -191,6 +194,10 @@ class ModelVersion(models.Model):
     made_by_kind = models.CharField(max_length=20)
     made_by_id = models.UUIDField()
     evaluation = models.JSONField(default=dict)
+    # Markdown, shown only through ``workspaces.markdown``.
+    notes = models.TextField(blank=True)
+    # The platform's own version, and its commit where that is known, when this was made.
+    made_with = models.CharField(max_length=100, blank=True)
     merged = models.CharField(max_length=10, choices=Merged.choices, default=Merged.NOT_ASKED, blank=True)
     merged_uri = models.CharField(max_length=1000, blank=True)
     merged_error = models.TextField(blank=True)
@@ -204,3 +211,59 @@ class ModelVersion(models.Model):
 
     def __str__(self) -> str:
         return f"{self.model.name} v{self.number}"
+
+    @property
+    def source(self) -> str:
+        """How a task spec names it."""
+        return f"model:{self.model_id}@{self.number}"
+
+
+class ModelAlias(models.Model):
+    """A name that points to one version of a model and can be moved to another, such as ``production``."""
+
+    id = models.BigAutoField(primary_key=True)
+    model = models.ForeignKey(TrainedModel, on_delete=models.CASCADE, related_name="aliases")
+    name = models.CharField(max_length=64)
+    version = models.ForeignKey(ModelVersion, on_delete=models.PROTECT, related_name="aliases")
+    moved_at = models.DateTimeField(auto_now=True)
+
+    workspace_path = "model__project__workspace_id"
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [models.UniqueConstraint(fields=["model", "name"], name="one_version_per_alias")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class AliasMove(models.Model):
+    """One move of an alias: ``from_number`` None where it was new, ``to_number`` None where it was taken away."""
+
+    id = models.BigAutoField(primary_key=True)
+    model = models.ForeignKey(TrainedModel, on_delete=models.CASCADE, related_name="alias_moves")
+    name = models.CharField(max_length=64)
+    from_number = models.PositiveIntegerField(null=True)
+    to_number = models.PositiveIntegerField(null=True)
+    actor = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
+    actor_label = models.CharField(max_length=320)
+    at = models.DateTimeField(auto_now_add=True)
+
+    workspace_path = "model__project__workspace_id"
+
+    class Meta:
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.from_number} → {self.to_number}"
+
+
+class Discarded(models.Model):
+    """A folder in storage that nothing refers to any more; the row goes once the folder has."""
+
+    id = models.BigAutoField(primary_key=True)
+    uri = models.CharField(max_length=1000)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return self.uri
