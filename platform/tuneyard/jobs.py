@@ -62,6 +62,16 @@ class Jobs:
         """Stop a job in whatever state it is. Doing it twice, or after its end, changes nothing."""
         return self.get(job_id).cancel(reason)
 
+    def pause(self, job_id: str, reason: str = "") -> JobHandle:
+        """Have a job write a checkpoint and give its devices back."""
+        return self.get(job_id).pause(reason)
+
+    def resume(
+        self, job_id: str, *, amount: str | float | None = None, minutes: float | None = None, reason: str = ""
+    ) -> JobHandle:
+        """Queue a paused job again; ``amount`` and ``minutes`` are its new budget."""
+        return self.get(job_id).resume(amount=amount, minutes=minutes, reason=reason)
+
     def events(self, job_id: str, *, after: str = "", state: str = "", wait: int = 0, limit: int = 1000) -> Json:
         """What happened after a cursor: ``{"cursor", "events", "state", "ended", "more"}``.
 
@@ -139,6 +149,38 @@ class JobHandle:
     def cancel(self, reason: str = "") -> JobHandle:
         self.data = self._client.http.call("POST", f"/jobs/{self.id}/cancel", json={"reason": reason})
         return self
+
+    def pause(self, reason: str = "") -> JobHandle:
+        """Have the job write a checkpoint and give its devices back. Doing it twice changes nothing."""
+        self.data = self._client.http.call("POST", f"/jobs/{self.id}/pause", json={"reason": reason})
+        return self
+
+    def resume(self, *, amount: str | float | None = None, minutes: float | None = None, reason: str = "") -> JobHandle:
+        """Queue a paused job again; it goes on from its newest checkpoint.
+
+        ``amount`` and ``minutes`` are its new budget, needed where the old one is used up.
+        """
+        body: Json = {"reason": reason}
+        if amount is not None:
+            body["amount"] = str(amount)
+        if minutes is not None:
+            body["minutes"] = minutes
+        self.data = self._client.http.call("POST", f"/jobs/{self.id}/resume", json=body)
+        return self
+
+    def attempts(self) -> Items:
+        """What was tried: each run of the job, with its node, times, steps and outcome."""
+        return list(self._client.http.get(f"/jobs/{self.id}/attempts")["items"])
+
+    def checkpoints(self) -> Items:
+        """The stored checkpoints, newest first."""
+        return list(self._client.http.get(f"/jobs/{self.id}/checkpoints")["items"])
+
+    def keep_checkpoint(self, checkpoint_id: str, kept: bool = True) -> Json:
+        """Keep a checkpoint from being deleted for newer ones, or give it free."""
+        address = f"/jobs/{self.id}/checkpoints/{checkpoint_id}/keep"
+        answer: Json = self._client.http.call("POST", address, json={"kept": kept})
+        return answer
 
     def changes(self, timeout: float | None = None) -> Iterator[JobHandle]:
         """The job now, and again whenever something happened, until it has ended.

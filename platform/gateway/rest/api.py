@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ninja import NinjaAPI
 
-from gateway.rest import account, catalog, events, jobs, registry, team
+from gateway.rest import account, catalog, events, job_life, jobs, registry, team
 from gateway.rest.auth import ApiKey, Bearer
 from gateway.rest.body import StrictParser
 from gateway.rest.errors import install
@@ -28,5 +28,13 @@ api = NinjaAPI(
     parser=StrictParser(),
 )
 install(api)
-for router in (account.router, catalog.router, jobs.router, events.router, registry.router, team.router):
+for router in (
+    account.router,
+    catalog.router,
+    jobs.router,
+    job_life.router,
+    events.router,
+    registry.router,
+    team.router,
+):
     api.add_router("/v1", router)

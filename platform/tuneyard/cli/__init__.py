@@ -220,6 +220,20 @@ def _cancel(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--reason", default="", help="shown on the job's page")
 
 
+def _pause(parser: argparse.ArgumentParser) -> None:
+    _common(parser, "jobs:pause", json=False)
+    parser.add_argument("job", help="id, or its first characters")
+    parser.add_argument("--reason", default="", help="shown on the job's page")
+
+
+def _resume(parser: argparse.ArgumentParser) -> None:
+    _common(parser, "jobs:resume", json=False)
+    parser.add_argument("job", help="id, or its first characters")
+    parser.add_argument("--amount", help="its new budget in money")
+    parser.add_argument("--minutes", type=float, help="its new budget in minutes of running")
+    parser.add_argument("--reason", default="", help="shown on the job's page")
+
+
 def _logs(parser: argparse.ArgumentParser) -> None:
     _one_job(parser, "jobs:logs", json=True)
     parser.add_argument("--lines", type=int, default=200, help="how many of the newest (default 200)")
@@ -234,6 +248,8 @@ COMMANDS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], str]] = {
     "jobs": (_jobs, "list the newest jobs"),
     "watch": (_watch, "show the progress of a job until its end"),
     "logs": (_logs, "print the log of a job"),
+    "pause": (_pause, "have a job write a checkpoint and give its devices back"),
+    "resume": (_resume, "queue a paused job again"),
     "cancel": (_cancel, "stop a job"),
     "datasets": (_datasets, "list the datasets, or upload one"),
     "rewards": (_rewards, "list the registered rewards"),

@@ -1,4 +1,4 @@
-"""jobs, watch, logs, cancel."""
+"""jobs, watch, logs, pause, resume, cancel."""
 
 from __future__ import annotations
 
@@ -68,3 +68,17 @@ def cancel(arguments: argparse.Namespace) -> None:
             return
         after = before.cancel(arguments.reason)
         say(f"Job {after.short_id} “{after.name}” is {after.state}.")
+
+
+def pause(arguments: argparse.Namespace) -> None:
+    with client_of(arguments) as client:
+        job = client.jobs.pause(arguments.job, arguments.reason)
+        say(f"Job {job.short_id} “{job.name}” is {job.state}; `tuneyard resume {job.short_id}` takes it up again.")
+
+
+def resume(arguments: argparse.Namespace) -> None:
+    with client_of(arguments) as client:
+        job = client.jobs.resume(
+            arguments.job, amount=arguments.amount, minutes=arguments.minutes, reason=arguments.reason
+        )
+        say(f"Job {job.short_id} “{job.name}” is {job.state}. {job.data['reason']}")

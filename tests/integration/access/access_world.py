@@ -211,6 +211,7 @@ def _things(project: Project, owner: User) -> dict[str, Any]:
         "dataset_id": data.dataset_id,
         "reward_id": reward.reward_id,
         "job_id": job.pk,
+        "checkpoint_id": version.checkpoint_id,
         "model_id": version.model_id,
         "version_id": version.pk,
     }
@@ -258,10 +259,10 @@ def _model(project: Project, job: Job) -> ModelVersion:
         evaluation={"after": {"accuracy": 0.5}},
     )
     merged_record(version=version, uri=f"merged/{job.pk}")
-    Job.objects.filter(pk=job.pk).update(model_version=version)
     owner = job.submitted_by
     assert owner is not None
     alias_move(model=version.model, name="candidate", number=1, actor=owner)
     model_describe(model=version.model, actor=owner, description=MARKER, tags=[MARKER])
     model_version_note(version=version, actor=owner, notes=MARKER)
+    Job.objects.filter(pk=job.pk).update(model_version=version)
     return version
