@@ -15,7 +15,7 @@ ONLY_IF_READ = frozenset({"loss", "environment"})
 
 def values_of(spec: TaskSpec) -> dict[str, Any]:
     """What the form's fields show for a spec: text by dotted path, and booleans for switches."""
-    return {field.path: _shown(field, _at(spec, field.path)) for field in spec_fields()}
+    return {field.path: _shown(field, value_at(spec, field.path)) for field in spec_fields()}
 
 
 def default_values() -> dict[str, Any]:
@@ -61,7 +61,8 @@ def _shown(field: SpecField, value: Any) -> Any:
     return format_value(Decimal(value) if isinstance(value, Decimal) else value)
 
 
-def _at(spec: TaskSpec, path: str) -> Any:
+def value_at(spec: TaskSpec, path: str) -> Any:
+    """The value at a dotted path."""
     value: Any = spec
     for name in path.split("."):
         value = getattr(value, name)

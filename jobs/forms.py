@@ -13,6 +13,7 @@ from django import forms
 from catalog.models import BaseModel, DatasetVersion, ModelVersion, RewardVersion
 from jobs.data_report import chosen_column, column_options, data_errors, dataset_label
 from jobs.form_values import default_values, raw_spec
+from jobs.models import Job
 from jobs.sizes import BY_KEY, GOVERNED, SIZES
 from jobs.spec_fields import SpecField, spec_fields
 from trainers.spec import DEFAULT_MODEL, ENVIRONMENT_SOURCE, RECIPES, SpecError, TaskSpec, parse_spec
@@ -81,6 +82,7 @@ class JobForm(forms.Form):
         }
         super().__init__(*args, **{"auto_id": "f-%s", **kwargs})
         self.fields["key"] = forms.CharField(widget=forms.HiddenInput, max_length=64)
+        self.fields["copied_from"] = forms.CharField(required=False, widget=forms.HiddenInput, max_length=64)
         self.fields["size"] = forms.CharField(required=False)
         self.fields["reward"] = forms.CharField(required=False)
         self.fields["reward_spec"] = forms.CharField(required=False, widget=forms.HiddenInput)
@@ -133,6 +135,15 @@ class JobForm(forms.Form):
         name = self.value("model.base")
         return next((model for model in self.base_models if model.name == name), None)
 
+    @cached_property
+    def original(self) -> Job | None:
+        """The project's job whose task this form began with."""
+        chosen = self.value("copied_from")
+        try:
+            return Job.objects.filter(project=self.project, pk=uuid.UUID(chosen)).first() if chosen else None
+        except ValueError:
+            return None
+
     def value(self, path: str) -> Any:
         """What a field holds now: what the size dial sets, else as sent, else as first shown."""
         if path in GOVERNED and (size := BY_KEY.get(self.value("size"))):
@@ -157,7 +168,7 @@ class JobForm(forms.Form):
         values = {field.path: self.value(field.path) for field in spec_fields()}
         values["name"] = values["name"] or self._name_of(values)
         try:
-            reward = self._reward_json()
+            reward = self.reward_json()
         except ValueError as error:
             self.add_error("reward", str(error))
             reward = None
@@ -188,7 +199,8 @@ class JobForm(forms.Form):
             above = above.rpartition(".")[0]
         return next((name for name in self.fields if path and name.startswith(f"{path}.")), None)
 
-    def _reward_json(self) -> Any:
+    def reward_json(self) -> Any:
+        """The chosen reward, None where the recipe needs none. Raises ``ValueError`` with what is wrong."""
         chosen = self.value("reward")
         recipe = RECIPES.get(self.value("recipe"))
         by_itself = recipe and recipe.environments and self.value("environment.kind") not in ("", "single_turn")
