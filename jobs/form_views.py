@@ -4,20 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST
 
 from jobs.data_report import prompts_of, report_summary
 from jobs.estimate import estimate_job
+from jobs.example_data import example_dataset
 from jobs.form_initial import initial_of
 from jobs.forms import JobForm
 from jobs.models import Job
 from jobs.risks import risks_of
 from jobs.services import job_submit
 from jobs.spec_diff import Change, changes_between
+from trainers.examples import BY_KEY as EXAMPLES
 from trainers.presets import BY_KEY as PRESETS
 from trainers.spec import SpecError, parse_spec
+from trainers.storage import StorageError
+from workspaces.errors import Refused
 from workspaces.models import Project, Role
 from workspaces.scope import ProjectRequest, in_project
 
@@ -57,9 +64,33 @@ def job_preview(request: ProjectRequest, project: Project) -> HttpResponse:
     return render(request, "jobs/form_card.html", preview(form) | {"form": form, "swap_columns": columns})
 
 
+@require_POST
+@in_project(Role.EDITOR)
+def job_example(request: ProjectRequest, project: Project) -> HttpResponse:
+    """Put the data of an example into the project, and open the form with both."""
+    preset = PRESETS.get(request.POST.get("preset", ""))
+    if preset is None or not preset.example:
+        messages.error(request, _("There is no data for this example; choose another."))
+        return redirect("job-new", project.pk)
+    address = f"{reverse('job-new', args=[project.pk])}?preset={preset.key}"
+    try:
+        version = example_dataset(project=project, preset=preset, actor=request.user)
+    except (Refused, StorageError) as error:
+        messages.error(request, error.message)
+        return redirect(address)
+    return redirect(f"{address}&dataset={version.pk}")
+
+
 def form_page(request: ProjectRequest, form: JobForm, status: int = 200, **more: Any) -> HttpResponse:
     """The whole page; ``more`` is what the side of the text shows."""
-    context = preview(form) | {"form": form, "presets": PRESETS.values()} | more
+    shown = {
+        "form": form,
+        "presets": [(preset, EXAMPLES.get(preset.example)) for preset in PRESETS.values() if preset.example],
+        "algorithms": [preset for preset in PRESETS.values() if not preset.example],
+        "chosen_preset": request.GET.get("preset", ""),
+        "open_presets": not request.GET and request.method == "GET" and not form.datasets,
+    }
+    context = preview(form) | shown | more
     return render(request, "jobs/form.html", context, status=status)
 
 

@@ -174,6 +174,9 @@ class JobForm(forms.Form):
             reward = None
         if values["data.source"] not in ("", ENVIRONMENT_SOURCE) and self.dataset is None:
             self.add_error("data.source", "This project has no such dataset; choose one from the list.")
+        if values["recipe"] == "distill" and self._is_its_own_teacher(values):
+            message = "Teacher and student are the same model; choose another teacher, or an adapter that it learned."
+            self.add_error("distillation.teacher", message)
         for path, message in data_errors(self.dataset, values.__getitem__) if self.dataset else ():
             self.add_error(path, message)
         try:
@@ -182,11 +185,16 @@ class JobForm(forms.Form):
             self.add_spec_errors(error)
         return self.cleaned_data
 
+    def _is_its_own_teacher(self, values: dict[str, Any]) -> bool:
+        """Whether a teacher is named, and is the student as it begins."""
+        teacher, adapters = values["distillation.teacher"], ("distillation.teacher_adapter", "model.start_from")
+        return bool(teacher) and teacher == values["model.base"] and not any(values[path] for path in adapters)
+
     def add_spec_errors(self, error: SpecError) -> None:
         """Put each error of the spec beside its field; what has no field goes to the top of the form."""
         for path, message in error.errors:
             name = self._field_for(path)
-            if name in ("reward", "data.source") and name in self.errors:
+            if name in ("reward", "data.source", "distillation.teacher") and name in self.errors:
                 continue  # the form has already said which choice is wrong
             self.add_error(name, plain(path, name, message))
 

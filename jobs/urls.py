@@ -11,6 +11,7 @@ urlpatterns = [
     path("projects/<uuid:project_id>/jobs/", views.jobs_page, name="jobs"),
     path("projects/<uuid:project_id>/jobs/new/", form_views.job_new, name="job-new"),
     path("projects/<uuid:project_id>/jobs/new/preview/", form_views.job_preview, name="job-preview"),
+    path("projects/<uuid:project_id>/jobs/new/example/", form_views.job_example, name="job-example"),
     path("projects/<uuid:project_id>/jobs/new/text/", text_views.job_text, name="job-text"),
     path("projects/<uuid:project_id>/jobs/new/text/file/", text_views.job_text_file, name="job-text-file"),
     path("projects/<uuid:project_id>/jobs/new/text/apply/", text_views.job_text_apply, name="job-text-apply"),

@@ -10,7 +10,7 @@ import copy
 from dataclasses import dataclass
 from typing import Any
 
-from trainers.spec import ENVIRONMENT_SOURCE, TaskSpec, parse_spec
+from trainers.spec import DEFAULT_MODEL, ENVIRONMENT_SOURCE, TaskSpec, parse_spec
 
 _SHORT = {"group_size": 8, "max_new_tokens": 32}
 _REWARD = {"components": [{"kind": "numeric", "which": "last"}]}
@@ -18,13 +18,17 @@ _REWARD = {"components": [{"kind": "numeric", "which": "last"}]}
 
 @dataclass(frozen=True)
 class Preset:
-    """``key`` names it in addresses; ``needs`` says in a phrase what the dataset must hold."""
+    """``key`` names it in addresses; ``needs`` says in a phrase what the dataset must hold.
+
+    ``example`` is the key of a dataset in :mod:`trainers.examples` that it can be tried on.
+    """
 
     key: str
     title: str
     description: str
     needs: str
     spec: dict[str, Any]
+    example: str = ""
 
     def task(self, source: str = "dataset:00000000-0000-0000-0000-000000000000@1") -> TaskSpec:
         """The task on a dataset."""
@@ -34,6 +38,101 @@ class Preset:
 
 
 PRESETS: tuple[Preset, ...] = (
+    Preset(
+        "mathematics",
+        "Mathematics with a verifier",
+        "The answer is checked for mathematical equality, so 1/2 and 0.5 are the same.",
+        "questions with a right answer",
+        {
+            "recipe": "grpo",
+            "reward": {"components": [{"kind": "math", "name": "right"}]},
+            "sampling": {"group_size": 8, "max_new_tokens": 32},
+            "hyperparameters": {"steps": 24, "batch_size": 8, "learning_rate": 5e-4},
+            "evaluation": {"prompts": 32, "every_steps": 8, "samples_per_prompt": 2},
+        },
+        "arithmetic",
+    ),
+    Preset(
+        "dialogue",
+        "Dialogue with a reward",
+        "Replies earn for being like a good one and lose for repeating themselves. "
+        "A judging model can take the place of the likeness.",
+        "chats that end with a good reply",
+        {
+            "recipe": "grpo",
+            "reward": {
+                "components": [
+                    {"kind": "similarity", "name": "likeness", "method": "token_sort"},
+                    {"kind": "length", "name": "short", "maximum": 240, "weight": 0.2},
+                    {"kind": "repetition", "name": "repeats", "weight": 0.2},
+                ]
+            },
+            "sampling": {"group_size": 8, "max_new_tokens": 48},
+            "hyperparameters": {"steps": 24, "batch_size": 8, "learning_rate": 3e-4},
+            "evaluation": {"prompts": 32, "every_steps": 8, "samples_per_prompt": 2},
+        },
+        "support",
+    ),
+    Preset(
+        "format",
+        "Following a format",
+        "The model learns to think between two tags and to answer between two others, and to be right.",
+        "questions with short answers",
+        {
+            "recipe": "grpo",
+            "reward": {
+                "components": [
+                    {"kind": "exact", "name": "right", "extract": "<answer>(.*?)</answer>"},
+                    {"kind": "tags", "name": "format", "tags": ["think", "answer"], "partial": True, "weight": 0.5},
+                ]
+            },
+            "sampling": {"group_size": 8, "max_new_tokens": 64},
+            "hyperparameters": {"steps": 24, "batch_size": 8, "learning_rate": 5e-4},
+            "evaluation": {"prompts": 32, "every_steps": 8, "samples_per_prompt": 2},
+        },
+        "tagged",
+    ),
+    Preset(
+        "programs",
+        "Code with tests",
+        "Each program runs against the tests of its row in a sandbox; the share that passes is the reward.",
+        "prompts with a column of tests",
+        {
+            "recipe": "grpo",
+            "reward": {"components": [{"kind": "code", "name": "tests"}]},
+            "sampling": {"group_size": 4, "max_new_tokens": 64},
+            "hyperparameters": {"steps": 24, "batch_size": 8, "learning_rate": 3e-4},
+            "evaluation": {"prompts": 16, "every_steps": 12, "samples_per_prompt": 2},
+        },
+        "programs",
+    ),
+    Preset(
+        "preferences",
+        "Preference pairs",
+        "Each row says which of two replies is better; no reward is needed (DPO).",
+        "prompts with a chosen and a rejected reply",
+        {
+            "recipe": "dpo",
+            "loss": {"name": "dpo", "beta": 0.1},
+            "hyperparameters": {"steps": 24, "batch_size": 8, "learning_rate": 2e-5, "warmup_steps": 2},
+            "evaluation": {"prompts": 32, "every_steps": 12},
+        },
+        "pairs",
+    ),
+    Preset(
+        "distillation",
+        "Distillation from a teacher",
+        "The student writes and the teacher judges every token. Choose the teacher under Reward, Advanced.",
+        "prompts; answers are not read",
+        {
+            "recipe": "distill",
+            "distillation": {"teacher": DEFAULT_MODEL},
+            "sampling": {"group_size": 2, "max_new_tokens": 48},
+            "hyperparameters": {"steps": 24, "batch_size": 8, "learning_rate": 2e-4},
+            "evaluation": {"prompts": 16, "every_steps": 12, "samples_per_prompt": 1},
+        },
+        "questions",
+    ),
     Preset(
         "grpo-answers",
         "Right answers by trial",

@@ -8,6 +8,7 @@ import factories
 import pytest
 from django.urls import reverse
 
+from catalog.models import DatasetVersion
 from jobs.models import Job
 from trainers.presets import PRESETS
 from trainers.spec import ENVIRONMENT_SOURCE
@@ -82,3 +83,33 @@ def test_the_card_says_what_each_recipe_does(as_alice, address, project, version
     body = sent_as_shown(as_alice.get(address, {"preset": key}).context["form"]) | {"model.base": "tiny-random-llama"}
     text = as_alice.post(reverse("job-preview", args=[project.pk]), body).content.decode()
     assert words in " ".join(re.sub(r"<[^>]+>", "", text).split())
+
+
+@pytest.mark.parametrize("key", ["mathematics", "preferences"])
+def test_without_data_an_example_brings_its_own_and_becomes_a_job(as_alice, project, base, key):
+    factories.node()
+    address = reverse("job-new", args=[project.pk])
+    first = as_alice.get(address)
+    assert first.context["open_presets"] and first.content.decode().count("Use example data") >= 6
+    for _ in range(2):
+        answer = as_alice.post(reverse("job-example", args=[project.pk]), {"preset": key})
+    assert DatasetVersion.objects.filter(dataset__project=project).count() == 1, "asked for twice, made once"
+    page = as_alice.get(answer.url)
+    assert not page.context["missing"], page.context["missing"]
+    started = as_alice.post(address, sent_as_shown(page.context["form"]))
+    job = Job.objects.get()
+    assert started.url == reverse("job", args=[project.pk, job.pk])
+    assert job.spec["data"]["source"] == DatasetVersion.objects.get().source
+
+
+def test_an_example_without_data_of_its_own_says_so(as_alice, address, project):
+    answer = as_alice.post(reverse("job-example", args=[project.pk]), {"preset": "dapo"}, follow=True)
+    assert "There is no data for this example" in answer.content.decode()
+
+
+def test_a_model_cannot_be_its_own_teacher(as_alice, address, version):
+    form = as_alice.get(address, {"preset": "distillation"}).context["form"]
+    body = sent_as_shown(form) | {"model.base": "tiny-random-llama", "distillation.teacher": "tiny-random-llama"}
+    answer = as_alice.post(address, body)
+    assert answer.status_code == 422
+    assert "the same model" in answer.context["form"].errors["distillation.teacher"][0]
