@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -14,10 +15,13 @@ from catalog import selectors
 from catalog.models import ModelVersion
 from jobs.models import Job
 from jobs.selectors import jobs_visible_to
+from portal.lineage import ancestor, descendants
 from workspaces import access
 from workspaces.models import Project, User
 from workspaces.scope import ProjectRequest, in_project
+from workspaces.vault import mask_of_project
 
+MOVES = 50
 MEASURES = (
     ("accuracy", "Accuracy, sampled", "percent"),
     ("accuracy_greedy", "Accuracy, greedy", "percent"),
@@ -53,14 +57,31 @@ class Lineage:
 def model_detail(request: ProjectRequest, project: Project, model_id: UUID) -> HttpResponse:
     """One model: the version asked for (the newest without a choice), and the list of all."""
     model = access.get(selectors.models_visible_to(request.user).filter(project=project), model_id, request.user)
-    versions = list(selectors.model_versions_visible_to(request.user).filter(model=model))
+    versions = list(selectors.model_versions_visible_to(request.user).filter(model=model).prefetch_related("aliases"))
     wanted = request.GET.get("version", "")
     version = next((v for v in versions if str(v.number) == wanted), versions[0] if versions else None)
     if version is None:
         raise Http404
     lines = lineages(versions, request.user)
     shown = next(line for line in lines if line.version.pk == version.pk)
-    return render(request, "portal/model.html", {"model": model, "lines": lines, "shown": shown})
+    context = {
+        "model": model,
+        "lines": lines,
+        "shown": shown,
+        "ancestor": ancestor(shown.job),
+        "descendants": descendants(version, request.user),
+        "aliases": model.aliases.select_related("version"),
+        "moves": selectors.alias_moves(request.user, model)[:MOVES],
+        "spec_json": _spec_json(shown.job),
+    }
+    return render(request, "portal/model.html", context)
+
+
+def _spec_json(job: Job | None) -> str:
+    """The task as it ran, without what must not be seen."""
+    if job is None:
+        return ""
+    return json.dumps(mask_of_project(job.project_id).value(job.spec), indent=2, ensure_ascii=False)
 
 
 def lineages(versions: list[ModelVersion], user: User) -> list[Lineage]:

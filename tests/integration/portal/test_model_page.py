@@ -12,6 +12,7 @@ from django.urls import reverse
 from catalog.models import Checkpoint, ModelVersion
 from catalog.registry import merged_failed, merged_record, model_version_create
 from jobs import merging
+from jobs.models import Job
 
 pytestmark = pytest.mark.django_db
 
@@ -84,3 +85,73 @@ def test_merged_weights_are_asked_for_once(
     gone = client.get(url(version, "merged-download"))
     assert gone.status_code == 503
     assert "not in" in gone.content.decode()
+
+
+def test_an_alias_is_added_moved_and_its_history_shown(client: Client, bob: Any, version: ModelVersion):
+    client.force_login(bob)
+    model = version.model
+    client.post(reverse("model-alias", args=[model.project_id, model.pk]), {"name": "production", "version": "1"})
+    page = client.get(url(version)).content.decode()
+    assert "production" in page and bob.email in page
+    stale = client.post(
+        reverse("model-alias", args=[model.project_id, model.pk]),
+        {"name": "production", "version": "1", "expected": "4"},
+        follow=True,
+    )
+    assert "somebody moved it meanwhile" in stale.content.decode()
+    client.post(reverse("model-unalias", args=[model.project_id, model.pk]), {"name": "production"})
+    assert not model.aliases.exists() and model.alias_moves.count() == 2
+
+
+def test_notes_of_strangers_do_nothing(client: Client, bob: Any, version: ModelVersion):
+    client.force_login(bob)
+    model = version.model
+    hostile = "**bold** <script>alert(1)</script> [x](javascript:alert(1))"
+    client.post(
+        reverse("model-describe", args=[model.project_id, model.pk]), {"description": hostile, "tags": "a, <b>"}
+    )
+    client.post(reverse("model-note", args=[model.project_id, model.pk, 1]), {"notes": hostile})
+    page = client.get(url(version)).content.decode()
+    assert page.count("<strong>bold</strong>") == 2
+    assert "<script>alert" not in page and 'href="javascript' not in page and "<b>" not in page
+
+
+def test_a_version_is_deleted_unless_an_alias_points_to_it(client: Client, bob: Any, version: ModelVersion):
+    client.force_login(bob)
+    model = version.model
+    aliases = reverse("model-alias", args=[model.project_id, model.pk])
+    delete = reverse("model-version-delete", args=[model.project_id, model.pk, 1])
+    client.post(aliases, {"name": "production", "version": "1"})
+    assert "An alias points to it" in client.post(delete, follow=True).content.decode()
+    client.post(reverse("model-unalias", args=[model.project_id, model.pk]), {"name": "production"})
+    assert client.post(delete)["Location"] == reverse("models", args=[model.project_id])
+    assert not ModelVersion.objects.exists()
+
+
+def test_two_versions_stand_side_by_side(client: Client, carol: Any, version: ModelVersion, project: Any, alice: Any):
+    job = factories.job(project, alice, name="sums <b>", hyperparameters={"steps": 9})
+    checkpoint = Checkpoint.objects.create(
+        project=project, made_by_kind="job", made_by_id=job.pk, epoch=1, step=9, name="final", uri="checkpoints/y",
+        format="peft", files=[], size=1, final=True,
+    )  # fmt: skip
+    model_version_create(
+        project=project, name=job.name, checkpoint=checkpoint, base_model=job.base_model,
+        made_by_kind="job", made_by_id=job.pk, evaluation={"after": {"accuracy": 0.5}},
+    )  # fmt: skip
+    client.force_login(carol)
+    page = client.get(reverse("model-compare", args=[project.pk, version.model_id])).content.decode()
+    for text in ("97.3 %", "50.0 %", "Steps", "47.3 %</td>"):
+        assert text in page, text
+
+
+def test_a_dataset_and_a_version_show_both_directions(client: Client, carol: Any, version: ModelVersion, alice: Any):
+    job = Job.objects.get(pk=version.made_by_id)
+    Job.objects.filter(pk=job.pk).update(model_version=version)
+    follower = factories.job(
+        job.project, alice, name="follower", model={"base": "tiny-random-llama", "start_from": version.source}
+    )
+    client.force_login(carol)
+    address = reverse("dataset-usage", args=[job.project_id, job.dataset_version.dataset_id])
+    usage = client.get(address).content.decode()
+    assert reverse("job", args=[job.project_id, job.pk]) in usage and "sums &lt;b&gt; v1" in usage
+    assert reverse("job", args=[job.project_id, follower.pk]) in client.get(url(version)).content.decode()
