@@ -12,6 +12,7 @@ from jobs.forms import UNSAVED, JobForm
 from jobs.models import Job
 from jobs.selectors import jobs_visible_to
 from jobs.sizes import size_of
+from jobs.suggestions import changes_of_link
 from trainers.presets import BY_KEY as PRESETS
 from trainers.presets import Preset
 from trainers.spec import ENVIRONMENT_SOURCE, SpecError, TaskSpec, parse_spec
@@ -21,11 +22,12 @@ from workspaces.scope import ProjectRequest
 
 
 def initial_of(request: ProjectRequest, project: Project) -> dict[str, Any]:
-    """From the address that led here: ``?copy=JOB``, ``?preset=KEY``, ``?dataset=ID``, ``?reward=ID``."""
+    """From the address that led here: ``?copy=JOB`` (with changes: :mod:`jobs.suggestions`), ``?preset=KEY``,
+    ``?dataset=ID``, ``?reward=ID``."""
     copied = request.GET.get("copy")
     if copied:
         job = access.get(jobs_visible_to(request.user).filter(project=project), copied, request.user)
-        return copy_of(job)
+        return copy_of(job) | changes_of_link(request.GET, job)
     preset = PRESETS.get(request.GET.get("preset", ""))
     form = JobForm(project=project)
     initial: dict[str, Any] = _of_preset(preset) if preset else {}

@@ -8,13 +8,17 @@ from typing import Any
 from django.urls import reverse
 
 from billing.selectors import bill_of, cost_of
+from jobs.attempt_rows import attempt_rows
+from jobs.checkpoints import checkpoint_rows
 from jobs.estimate import Estimate, estimate_job
 from jobs.form_values import values_of
 from jobs.forms import group_title
 from jobs.models import Job
+from jobs.resume_form import ResumeForm
 from jobs.selectors import job_summary
 from jobs.spec_fields import format_value, spec_fields
 from jobs.states import ACTIVE, TABLE, State
+from jobs.suggestions import suggested_changes
 from records.selectors import log_tail, rollout_steps
 from trainers.spec import SpecError, parse_spec
 from workspaces.vault import mask_of_project
@@ -23,11 +27,12 @@ PANELS = {
     "charts": "Charts",
     "rollouts": "Rollouts",
     "log": "Log",
+    "checkpoints": "Checkpoints",
     "timeline": "Timeline",
     "cost": "Cost",
     "config": "Config",
 }
-LOG_TAIL = 12
+LOG_TAIL = 200
 
 
 def page_context(job: Job, tab: str) -> dict[str, Any]:
@@ -62,7 +67,10 @@ def parts_context(job: Job) -> dict[str, Any]:
         "states": {value.value: TABLE[value] for value in State},
         "bill": bill_of("job", job.pk),
         "cost": cost_of("job", job.pk),
-        "attempts": list(job.attempts.order_by("number")),
+        "attempts": attempt_rows(job),
+        "checkpoints": checkpoint_rows(job),
+        "suggested": suggested_changes(job) if state == State.FAILED else [],
+        "resume_form": ResumeForm(job=job) if state == State.PAUSED else None,
         "figures": _figures(job),
         "last_lines": log_tail(("job", job.pk), LOG_TAIL) if state == State.FAILED else [],
         "estimate": _estimate(job) if state == State.QUEUED else None,

@@ -106,7 +106,7 @@ def journal_take(*, attempt_id: UUID, watcher: str, events: Sequence[Event]) -> 
     _note_progress(attempt, fresh)
     attempt.last_step = max([attempt.last_step, *(event["step"] for event in fresh if event["kind"] == "metric")])
     attempt.cursor = fresh[-1]["seq"]
-    attempt.save(update_fields=["cursor", "report", "first_step", "last_step", "resumed_from"])
+    attempt.save(update_fields=["cursor", "report", "last_step"])
     hints.after_commit(attempt.job_id, f"{attempt.number}:{attempt.cursor}")
     return attempt.cursor
 
@@ -159,6 +159,8 @@ def _note_resume(attempt: Attempt, event: Event) -> None:
     attempt.first_step = event["step"]
     attempt.last_step = max(attempt.last_step, event["step"])
     attempt.resumed_from = rows.filter(uri=event["uri"]).first() if event["uri"] else None
+    # At once: later events of the same stretch may delete that checkpoint for a newer one.
+    attempt.save(update_fields=["first_step", "resumed_from"])
     lost = max(0, reached_step(attempt.job_id) - event["step"])
     again = "no step runs again" if not lost else f"{lost:,} step{'' if lost == 1 else 's'} run again"
     what = f"Resumes at step {event['step']:,} from checkpoint {event['name']}" if event["name"] else "Begins anew"

@@ -6,4 +6,4 @@ from django.urls import include, path
 
 APPS = ("portal", "workspaces", "catalog", "jobs", "gateway")
 
-urlpatterns = [path("", include(f"{app}.urls")) for app in APPS]
+urlpatterns = [path("", include(urls)) for urls in (*(f"{app}.urls" for app in APPS), "jobs.life_urls")]

@@ -117,6 +117,11 @@ CATALOG = (
 
 JOBS = (
     at("jobs/<uuid:job_id>/", get=VIEWER),
+    at(f"{JOB}/pause/", get=EDITOR, post=EDITOR),
+    at(f"{JOB}/resume/", get=EDITOR, post=EDITOR),
+    at(f"{JOB}/checkpoints/", get=VIEWER, quiet=True),
+    at(f"{JOB}/checkpoints/<uuid:checkpoint_id>/keep/", post=EDITOR, form={"kept": "1"}),
+    at(f"{JOB}/checkpoints/<uuid:checkpoint_id>/download/", get=VIEWER),
     at(f"{PROJECT}/jobs/", get=VIEWER),
     at(f"{PROJECT}/jobs/new/", get=EDITOR, post=EDITOR, query="copy={job_id}", form={"name": "New job"}),
     at(f"{PROJECT}/jobs/new/preview/", post=EDITOR, form={"name": "New job"}),

@@ -241,6 +241,18 @@ def test_a_damaged_checkpoint_is_not_offered_again(job):
     assert [folder.key for folder in launch_of(begin(job), [0]).resume_from] == [before.key]
 
 
+def test_the_checkpoint_a_run_came_from_may_go_while_it_runs(job):
+    first = begin(job)
+    take(first, checkpoint(first, 2))
+    attempt_lost(attempt=first, why="gone")
+    second = begin(job)
+    (folder,) = launch_of(second, [0]).resume_from
+    resume = {"kind": "resume", "step": 2, "name": "step-000002", "uri": folder.key, "damaged": []}
+    take(second, resume, *(checkpoint(second, step) for step in range(3, 8)))
+    assert (second.first_step, second.resumed_from) == (2, None)
+    assert sorted(Checkpoint.objects.values_list("step", flat=True)) == [5, 6, 7]
+
+
 def test_an_attempt_that_leaves_its_node_goes_on_elsewhere_without_a_loss(job):
     first = begin(job)
     assert attempt_drain(attempt=first, reason="Its node is taken back in two minutes.")

@@ -244,7 +244,8 @@ class TestDoor:
 def test_the_parts_follow_the_state(as_alice, at, job, alice):
     job_cancel(job=job, actor=alice, reason="enough")
     page = page_of(as_alice, at("job-parts"))
-    for part in ("job-head", "job-outcome", "job-timeline", "job-bill"):
+    parts = ("job-head", "job-outcome", "job-timeline", "job-bill", "job-checkpoints", "job-attempts", "resume-parts")
+    for part in parts:
         assert f'id="{part}"' in page
-    assert page.count('hx-swap-oob="true"') == 4
+    assert page.count('hx-swap-oob="true"') == len(parts)
     assert "enough" in page
