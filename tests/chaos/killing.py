@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import Any
 
-import psutil
 from running import Site, until
 
 # What depends on the clock, not on the training.
@@ -16,26 +16,17 @@ def submit(site: Site, steps: int, every: int = 5) -> Any:
     return site.submit(steps, checkpointing={"every_steps": every}, seed=11)
 
 
-def attempts(site: Site, job: Any) -> list[dict[str, Any]]:
-    return site.ask(
-        "import json\nfrom jobs.models import Attempt\n"
-        f"rows = Attempt.objects.filter(job='{job.id}').order_by('number')\n"
-        "print(json.dumps([{'number': r.number, 'pid': r.pid, 'outcome': r.outcome, 'first': r.first_step, "
-        "'last': r.last_step, 'started': r.started_at and r.started_at.timestamp(), "
-        "'ended': r.ended_at and r.ended_at.timestamp()} for r in rows]))"
-    )
-
-
-def kill_driver(site: Site, job: Any) -> None:
-    pid = attempts(site, job)[-1]["pid"]
-    psutil.Process(pid).kill()
+def kill_driver(site: Site) -> None:
+    """Kill the one driver that runs."""
+    (driver,) = until("a driver runs", lambda: site.processes("ray::Driver"), 20)
+    driver.kill()
 
 
 def kill_and_wait(site: Site, job: Any, seconds: float = 60.0) -> float:
     """Kill the job's driver; the seconds until its next attempt trains."""
-    before = attempts(site, job)[-1]["number"]
+    before = job.refresh().data["attempt"]
     begun = time.monotonic()
-    kill_driver(site, job)
+    kill_driver(site)
 
     def trains() -> bool:
         data = job.refresh().data
@@ -46,33 +37,44 @@ def kill_and_wait(site: Site, job: Any, seconds: float = 60.0) -> float:
     return time.monotonic() - begun
 
 
-def outcome(site: Site, job: Any) -> dict[str, Any]:
-    """The final weights' hashes, and each step's figures that do not depend on the clock."""
-    files = site.ask(
-        "import json\nfrom catalog.models import Checkpoint\n"
-        f"print(json.dumps(Checkpoint.objects.get(made_by_id='{job.id}', final=True).files))"
-    )
-    curves = {
-        key: [point[:2] for point in points]
-        for key, points in job.metrics().items()
-        if not key.startswith(OF_THE_CLOCK) and "second" not in key
-    }
-    return {"files": {file["name"]: file["sha256"] for file in files}, "curves": curves}
+@dataclass(frozen=True)
+class Outcome:
+    """``weights``: hashes of the final files; ``curves``: each step's figures that do not depend on the clock.
+
+    ``usage``: seconds of devices by what they were.
+    """
+
+    weights: dict[str, str]
+    curves: dict[str, list[list[Any]]]
+    usage: dict[str, float]
 
 
-def assert_books_balance(site: Site, job: Any) -> dict[str, float]:
-    """Each second of each lease is work or lost, and only work has lines; the devices are free. The seconds of each."""
-    found = site.ask(
+def outcome(site: Site, job: Any) -> Outcome:
+    """What a job that has ended came to. Its books balance: each second of each lease is work or lost, only work has
+    lines, and no device is held any more."""
+    files, held, usage, charged, still_held = site.ask(
         "import json\nfrom django.db.models import Sum\nfrom billing.models import *\nfrom compute.models import *\n"
+        "from catalog.models import Checkpoint\n"
         f"leases = Lease.objects.filter(grant__request__holder_id='{job.id}')\n"
         "held = sum((l.during.upper - l.during.lower).total_seconds() for l in leases if l.during.upper)\n"
         f"usage = {{c: float(s) for c, s in Usage.objects.filter(used_by_id='{job.id}').values_list('category')"
         ".annotate(s=Sum('seconds'))}\n"
         f"lines = LedgerLine.objects.filter(used_by_id='{job.id}').aggregate(s=Sum('seconds'))['s']\n"
-        "print(json.dumps([held, usage, float(lines or 0), leases.filter(during__upper_inf=True).count()]))"
+        f"final = Checkpoint.objects.filter(made_by_id='{job.id}', final=True).first()\n"
+        "print(json.dumps([final.files if final else [], held, usage, float(lines or 0), "
+        "leases.filter(during__upper_inf=True).count()]))"
     )
-    held, usage, charged, still_held = found
     assert still_held == 0
     assert abs(sum(usage.values()) - held) < 1e-3
     assert abs(usage.get("work", 0.0) - charged) < 1e-3
-    return usage
+    curves = {
+        key: [point[:2] for point in points]
+        for key, points in job.metrics().items()
+        if not key.startswith(OF_THE_CLOCK) and "second" not in key
+    }
+    return Outcome({file["name"]: file["sha256"] for file in files}, curves, usage)
+
+
+def assert_same(one: Outcome, other: Outcome) -> None:
+    assert one.weights == other.weights
+    assert one.curves == other.curves

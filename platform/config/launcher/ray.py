@@ -7,6 +7,7 @@ all. On the loopback the address also stays right when the machine changes netwo
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
@@ -17,6 +18,9 @@ from pathlib import Path
 from config.launcher.part import Part
 
 OBJECT_STORE_BYTES = 200 * 2**20
+# A node whose processes are gone is called dead after five seconds; by Ray's defaults it takes fifteen. How long a node
+# may take to answer stays Ray's: a busy one must not be taken for dead.
+HEALTH = {"health_check_period_ms": 1000, "health_check_failure_threshold": 5}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,7 @@ class Ray:
                 "--include-dashboard=false",
                 "--include-log-monitor=false",
                 "--disable-usage-stats",
+                f"--system-config={json.dumps(HEALTH)}",
             ),
             env=self.keys,
             prepare=self.prepare,
