@@ -1,4 +1,5 @@
-"""What a task will do, take and cost, told before it starts: learned from the platform's finished jobs, or unknown."""
+"""What a task will do, take and cost, told before it starts: learned from the platform's own finished jobs,
+or reckoned from the size of the work for as long as there are none."""
 
 from __future__ import annotations
 
@@ -22,6 +23,14 @@ LEARN_FROM = 20
 # How far beyond the fastest and slowest comparable job the range reaches; answers differ in length from task to task.
 MARGIN = {1: 0.5, 2: 0.35}
 LEAST_MARGIN = 0.2
+# Floating point operations a second that one device gives this work, to reckon with where no job has been seen: a CPU
+# core from the steps of SmolLM2 that docs/benchmarks.md tells of, a GPU as a third of what common cards promise.
+SPEED = {DeviceKind.CPU: 2.5e10, DeviceKind.GPU: 5e13}
+# Sampling takes 2, training 6 operations per weight and token (Kaplan et al. 2020, arXiv:2001.08361, section 2.1).
+PER_TOKEN = 8.0
+TOKENS_OF_A_ROW = 128
+# So far off a reckoning without any experience may be, either way.
+WIDE = 3.0
 
 
 @dataclass(frozen=True)
@@ -58,6 +67,13 @@ class Estimate:
     largest: int
     learned_from: int
     seconds: tuple[float, float] | None
+
+    @property
+    def per_step(self) -> tuple[float, float] | None:
+        """Seconds of a step, its share of everything else included."""
+        if self.seconds is None or not self.work.steps:
+            return None
+        return self.seconds[0] / self.work.steps, self.seconds[1] / self.work.steps
 
     @property
     def per_hour(self) -> Decimal | None:
@@ -127,7 +143,7 @@ def estimate_job(*, task: TaskSpec, base: BaseModel, rows: int) -> Estimate:
         price=current_price(need.kind, task.resources.tier),
         largest=capacity().get((need.kind, task.resources.tier), 0),
         learned_from=len(rates),
-        seconds=_range(rates, work.units),
+        seconds=_range(rates, work.units) or _reckoned(task, base, work, need.kind, need.devices),
     )
 
 
@@ -136,6 +152,17 @@ def _range(rates: list[float], units: float) -> tuple[float, float] | None:
         return None
     margin = MARGIN.get(len(rates), LEAST_MARGIN)
     return min(rates) * units * (1 - margin), max(rates) * units * (1 + margin)
+
+
+def _reckoned(
+    task: TaskSpec, base: BaseModel, work: Work, device: DeviceKind, devices: int
+) -> tuple[float, float] | None:
+    """From the number of operations alone, for as long as there is no experience."""
+    if not base.parameters or not work.units:
+        return None
+    tokens = work.units if RECIPES[task.recipe].samples else work.units * TOKENS_OF_A_ROW
+    seconds = tokens * base.parameters * PER_TOKEN / (SPEED[device] * devices)
+    return seconds / WIDE, seconds * WIDE
 
 
 def _rates(task: TaskSpec, base: BaseModel, device: str, devices: int) -> list[float]:

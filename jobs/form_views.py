@@ -17,9 +17,11 @@ from jobs.example_data import example_dataset
 from jobs.form_initial import initial_of
 from jobs.forms import JobForm
 from jobs.models import Job
+from jobs.preflight import dry_run, memory_fit, too_long
 from jobs.risks import risks_of
 from jobs.services import job_submit
 from jobs.spec_diff import Change, changes_between
+from jobs.sweep_form import SweepForm
 from trainers.examples import BY_KEY as EXAMPLES
 from trainers.presets import BY_KEY as PRESETS
 from trainers.spec import SpecError, parse_spec
@@ -47,6 +49,7 @@ def job_new(request: ProjectRequest, project: Project) -> HttpResponse:
             submitted_by=request.user,
             idempotency_key=form.idempotency_key,
             reward_version=form.reward_version if form.task.reward else None,
+            copied_from=form.original,
         )
     except SpecError as error:
         form.add_spec_errors(error)
@@ -62,6 +65,23 @@ def job_preview(request: ProjectRequest, project: Project) -> HttpResponse:
     # The list of columns belongs to the dataset: it is sent along when another one was chosen.
     columns = request.POST.get("columns_of", "") != form.value("data.source")
     return render(request, "jobs/form_card.html", preview(form) | {"form": form, "swap_columns": columns})
+
+
+@require_POST
+@in_project(Role.EDITOR)
+def job_dry_run(request: ProjectRequest, project: Project) -> HttpResponse:
+    """The reward of a few rows, before anything is paid for; asked for by a button, as a sandbox may take seconds."""
+    form = checked(JobForm(request.POST, project=project))
+    context: dict[str, Any] = {}
+    if form.dataset is None:
+        context["problem"] = _("Choose a dataset first: its first rows are scored.")
+    elif form.task is None:
+        context["problem"] = _("The task is not complete yet; the card above says what is missing.")
+    else:
+        context["outcome"] = dry_run(form.task, form.dataset, project.workspace)
+        if context["outcome"] is None:
+            context["problem"] = _("This task has no reward.")
+    return render(request, "jobs/form_dry_run.html", context)
 
 
 @require_POST
@@ -88,6 +108,7 @@ def form_page(request: ProjectRequest, form: JobForm, status: int = 200, **more:
         "presets": [(preset, EXAMPLES.get(preset.example)) for preset in PRESETS.values() if preset.example],
         "algorithms": [preset for preset in PRESETS.values() if not preset.example],
         "chosen_preset": request.GET.get("preset", ""),
+        "sweep": SweepForm(),
         "open_presets": not request.GET and request.method == "GET" and not form.datasets,
     }
     context = preview(form) | shown | more
@@ -111,7 +132,10 @@ def preview(form: JobForm) -> dict[str, Any]:
     if sent.task is not None and dataset is not None and base is not None:
         estimate = estimate_job(task=sent.task, base=base, rows=dataset.usable_rows)
         card |= {"estimate": estimate, "task": sent.task}
-        card["risks"] = risks_of(sent.task, dataset.usable_rows, dataset.report, estimate, parameters=base.parameters)
+        card["fit"] = memory_fit(sent.task, base, dataset, estimate)
+        long = too_long(sent.task, dataset.report)
+        risks = risks_of(sent.task, dataset.usable_rows, dataset.report, estimate, parameters=base.parameters)
+        card["risks"] = [long, *risks] if long else risks
     return card
 
 

@@ -10,7 +10,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db.models import QuerySet
 
-from jobs.models import Attempt, Job, TimelineEntry
+from jobs.models import Attempt, Job, Submission, Sweep, SweepMember, TimelineEntry
 from jobs.services import HOLDER, job_cancel
 from jobs.states import TERMINAL
 from records import services as records
@@ -31,6 +31,9 @@ class JobsHolding(Holding):
         yield "jobs", jobs
         yield "attempts", Attempt.objects.filter(job__in=jobs)
         yield "timeline", TimelineEntry.objects.filter(job__in=jobs)
+        yield "submissions", Submission.objects.filter(job__in=jobs)
+        yield "sweeps", Sweep.objects.filter(project__workspace=workspace)
+        yield "sweep_members", SweepMember.objects.filter(job__in=jobs)
         of_jobs = {"subject_kind": HOLDER, "subject_id__in": jobs.values("pk")}
         series = Series.objects.filter(**of_jobs)
         yield "series", series
@@ -41,6 +44,7 @@ class JobsHolding(Holding):
     def tables_of_person(self, user: User) -> Iterable[tuple[str, QuerySet[Any]]]:
         yield "jobs", Job.objects.filter(submitted_by=user)
         yield "timeline", TimelineEntry.objects.filter(actor=user)
+        yield "sweeps", Sweep.objects.filter(submitted_by=user)
 
     def files(self, workspace: Workspace) -> Iterable[str]:
         """Reports; journals say nothing that the tables do not, and hold what a run wrote before it was masked."""
@@ -68,6 +72,7 @@ class JobsHolding(Holding):
         records.forget(subject_kind=HOLDER, subject_ids=ids)
         messages_forget(f"job:{job_id}:" for job_id in ids)
         jobs.delete()
+        Sweep.objects.filter(project__workspace=workspace).delete()
 
     def forget_person(self, user_id: UUID, labels: Iterable[str], stand_in: str) -> None:
         TimelineEntry.objects.filter(actor_id=user_id).update(actor_label=stand_in)

@@ -131,3 +131,9 @@ class TimelineEntry(models.Model):
 
     def __str__(self) -> str:
         return f"{self.from_state} → {self.to_state}: {self.reason}"
+
+
+# Tables of their own module that belong to this app.
+from jobs.family_models import Submission, Sweep, SweepMember  # noqa: E402
+
+__all__ = ["Attempt", "Job", "Submission", "Sweep", "SweepMember", "TimelineEntry"]

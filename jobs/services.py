@@ -18,6 +18,7 @@ from jobs.models import Job, TimelineEntry
 from jobs.placement import device_need
 from jobs.references import check_references, with_tasks, with_versions_pinned
 from jobs.states import ACTIVE, TERMINAL, WITHOUT_PROCESS, State, TransitionError, check
+from jobs.submission import submission_note
 from trainers.spec import Columns, SpecError, TaskSpec, parse_spec
 from workspaces.errors import Refused
 from workspaces.models import Project, User
@@ -36,6 +37,7 @@ def job_submit(
     submitted_by: User,
     idempotency_key: str,
     reward_version: RewardVersion | None = None,
+    copied_from: Job | None = None,
 ) -> Job:
     """Check a task spec, store the job, and queue it for devices.
 
@@ -77,6 +79,7 @@ def job_submit(
                 devices=need.devices,
                 tier=task.resources.tier,
             )
+            submission_note(job=job, task=task, copied_from=copied_from)
             enter(job, None, State.QUEUED, actor=submitted_by, reason="Submitted.")
             audit(
                 workspace=project.workspace, actor=submitted_by, action="job.submit", obj=job, detail={"name": job.name}

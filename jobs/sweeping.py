@@ -12,6 +12,7 @@ from jobs import wake
 from jobs.models import Attempt, Job
 from jobs.services import HOLDER, job_transition
 from jobs.states import State
+from jobs.sweeps import sweep_advance, sweeps_unfinished
 
 PATIENCE = timedelta(seconds=5)
 
@@ -34,3 +35,5 @@ def sweep() -> None:
         wake.grant_offered(grant_id)
     for job_id in Job.objects.filter(state=State.FINISHING).values_list("pk", flat=True):
         wake.job_finishing(job_id)
+    for sweep_id in sweeps_unfinished():
+        sweep_advance(sweep_id)

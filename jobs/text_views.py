@@ -18,6 +18,7 @@ from jobs.forms import JobForm
 from jobs.spec_fields import spec_fields
 from jobs.spec_reading import TextError, TextRefused, read_task
 from jobs.spec_writing import yaml_lines, yaml_of
+from jobs.sweep_form import SweepForm
 from workspaces.models import Project, Role
 from workspaces.scope import ProjectRequest, in_project
 
@@ -69,7 +70,7 @@ def job_text_apply(request: ProjectRequest, project: Project) -> HttpResponse:
     form = JobForm(project=project, initial=initial_of_task(task, *JobForm(project=project).rewards) | kept)
     if not partial:
         return form_page(request, form)
-    page = render(request, "jobs/form_body.html", preview(form) | {"form": form})
+    page = render(request, "jobs/form_body.html", preview(form) | {"form": form, "sweep": SweepForm()})
     page["HX-Trigger-After-Settle"] = "tuneyard:applied"
     return page
 

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from django.urls import path
 
-from jobs import form_views, text_views, views
+from jobs import form_views, sweep_views, text_views, views
 
 urlpatterns = [
     path("jobs/<uuid:job_id>/", views.job_short, name="job"),
     path("projects/<uuid:project_id>/jobs/", views.jobs_page, name="jobs"),
     path("projects/<uuid:project_id>/jobs/new/", form_views.job_new, name="job-new"),
     path("projects/<uuid:project_id>/jobs/new/preview/", form_views.job_preview, name="job-preview"),
+    path("projects/<uuid:project_id>/jobs/new/dry-run/", form_views.job_dry_run, name="job-dry-run"),
     path("projects/<uuid:project_id>/jobs/new/example/", form_views.job_example, name="job-example"),
     path("projects/<uuid:project_id>/jobs/new/text/", text_views.job_text, name="job-text"),
     path("projects/<uuid:project_id>/jobs/new/text/file/", text_views.job_text_file, name="job-text-file"),
     path("projects/<uuid:project_id>/jobs/new/text/apply/", text_views.job_text_apply, name="job-text-apply"),
+    path("projects/<uuid:project_id>/sweeps/", sweep_views.sweeps_page, name="sweeps"),
+    path("projects/<uuid:project_id>/sweeps/new/", sweep_views.sweep_new, name="sweep-new"),
+    path("projects/<uuid:project_id>/sweeps/<uuid:sweep_id>/", sweep_views.sweep_page, name="sweep"),
+    path("projects/<uuid:project_id>/sweeps/<uuid:sweep_id>/cancel/", sweep_views.sweep_cancel, name="sweep-cancel"),
     path("projects/<uuid:project_id>/jobs/<uuid:job_id>/", views.job_page, name="job"),
     path("projects/<uuid:project_id>/jobs/<uuid:job_id>/parts/", views.job_parts, name="job-parts"),
     path("projects/<uuid:project_id>/jobs/<uuid:job_id>/updates/", views.job_updates, name="job-updates"),

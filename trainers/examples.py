@@ -95,9 +95,9 @@ def _pairs(source: random.Random) -> Iterator[Row]:
     facts = [(f"What is the capital of {land}?", f"It is {city}.") for land, city in _CITIES.items()]
     facts += [(f"What color is {thing}?", f"It is {color}.") for thing, color in _COLORS.items()]
     endings = ("", " Be brief.", " Answer in one sentence.", " I am in a hurry.", " It is for a quiz.", " Please.")
-    endings = tuple(f"{ending}{more}" for ending in endings for more in ("", " Thanks!", f" {_NAMES[0]} asks."))
+    varied = tuple(f"{ending}{more}" for ending in endings for more in ("", " Thanks!", f" {_NAMES[0]} asks."))
     rude = ("Why should I know?", "Look it up yourself.", "That is a boring question.", "I would rather not say.")
-    for (question, answer), ending in _shuffled(source, itertools.product(facts, endings)):
+    for (question, answer), ending in _shuffled(source, itertools.product(facts, varied)):
         yield {"prompt": f"{question}{ending}", "chosen": answer, "rejected": source.choice(rude)}
     for number in range(1000, 1100):
         asked, answered = source.choice(_PROBLEMS)

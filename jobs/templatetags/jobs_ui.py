@@ -46,6 +46,13 @@ def span(bounds: tuple[float, float] | None) -> str:
 
 
 @register.filter
+def steps_span(bounds: tuple[float, float]) -> str:
+    """Seconds of a step in a range: ``"3.1 – 4.0 s a step"``."""
+    low, high = (f"{value:.3g}" if value < 10 else f"{value:.0f}" for value in bounds)
+    return f"{low} – {high} s a step" if low != high else f"{low} s a step"
+
+
+@register.filter
 def slug(path: str) -> str:
     """A spec path as an id: ``data.columns.prompt → data-columns-prompt``."""
     return path.replace(".", "-")

@@ -29,7 +29,7 @@ from catalog.registry import merged_record, model_describe, model_version_create
 from catalog.services import dataset_upload, reward_save
 from delivery.models import Message
 from delivery.services import message_enqueue
-from jobs.models import Job
+from jobs.models import Job, Sweep, SweepMember
 from trainers.storage import Storage
 from workspaces.invitations import invitation_create
 from workspaces.models import ApiToken, Membership, Project, Role, User, Workspace
@@ -211,10 +211,20 @@ def _things(project: Project, owner: User) -> dict[str, Any]:
         "dataset_id": data.dataset_id,
         "reward_id": reward.reward_id,
         "job_id": job.pk,
+        "sweep_id": _sweep(project, job, owner).pk,
         "checkpoint_id": version.checkpoint_id,
         "model_id": version.model_id,
         "version_id": version.pk,
     }
+
+
+def _sweep(project: Project, job: Job, owner: User) -> Sweep:
+    spec = {"task": job.spec, "fields": {"seed": {"values": [1, 2]}}}
+    sweep = Sweep.objects.create(
+        project=project, name=f"Sweep {MARKER}", spec=spec, idempotency_key="sweep", submitted_by=owner
+    )
+    SweepMember.objects.create(sweep=sweep, job=job, place=0)
+    return sweep
 
 
 def _job(project: Project, owner: User) -> Job:
