@@ -16,6 +16,7 @@ from compute import services as compute
 from compute.models import Grant
 from jobs import recovery, wake
 from jobs.models import Attempt, Job
+from jobs.retention import unfinished_delete
 from jobs.services import HOLDER, job_transition
 from jobs.states import State
 
@@ -90,6 +91,7 @@ def attempt_not_started(*, attempt: Attempt, why: str) -> None:
 def attempt_lost(*, attempt: Attempt, why: str) -> None:
     """The driver or its node died without a last word. What no checkpoint of it kept is not charged."""
     if _end(attempt, "lost", why, lost_after=kept_until(attempt)):
+        transaction.on_commit(partial(unfinished_delete, attempt=attempt), robust=True)
         place = f" at step {attempt.last_step:,}" if attempt.last_step else ""
         where = f" on {attempt.node_address}" if attempt.node_address else ""
         _go_on_or_fail(attempt, f"Attempt {attempt.number} was lost{place}{where}: {why}")

@@ -9,8 +9,9 @@ from django.conf import settings
 from django.db import transaction
 
 from catalog.models import Checkpoint
-from jobs.models import Job
+from jobs.models import Attempt, Job
 from jobs.services import HOLDER
+from trainers.runtime.payload import checkpoint_prefix
 from trainers.storage import Storage, StorageError
 from workspaces.models import User
 from workspaces.services import audit
@@ -42,6 +43,20 @@ def checkpoint_keep(*, checkpoint: Checkpoint, job: Job, keep: bool, actor: User
     if Checkpoint.objects.filter(pk=checkpoint.pk).exclude(kept=keep).update(kept=keep):
         action = "checkpoint.keep" if keep else "checkpoint.unkeep"
         audit(workspace=job.project.workspace, actor=actor, action=action, obj=job, detail={"name": checkpoint.name})
+
+
+def unfinished_delete(*, attempt: Attempt) -> None:
+    """Remove what an attempt that is dead had begun to store: folders below its prefix that are no checkpoint's."""
+    prefix = checkpoint_prefix(str(attempt.pk), attempt.number)
+    known = set(Checkpoint.objects.filter(made_by_kind=HOLDER, made_by_id=attempt.job_id).values_list("uri", flat=True))
+    try:
+        keys = Storage(settings.STORAGE_URL).list(prefix)
+        begun = {f"{prefix}/{key.removeprefix(prefix).lstrip('/').partition('/')[0]}" for key in keys}
+    except StorageError as error:
+        logger.warning("what attempt %s had begun to store may stay at %s: %s", attempt.pk, prefix, error)
+        return
+    for uri in sorted(begun - known):
+        delete_files(uri)
 
 
 def delete_files(uri: str) -> None:

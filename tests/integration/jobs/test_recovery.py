@@ -8,6 +8,7 @@ from decimal import Decimal
 import factories
 import pytest
 from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
+from django.test import TestCase
 from django.utils import timezone
 
 from billing.models import LedgerLine, Price, Usage
@@ -251,6 +252,22 @@ def test_the_checkpoint_a_run_came_from_may_go_while_it_runs(job):
     take(second, resume, *(checkpoint(second, step) for step in range(3, 8)))
     assert (second.first_step, second.resumed_from) == (2, None)
     assert sorted(Checkpoint.objects.values_list("step", flat=True)) == [5, 6, 7]
+
+
+def test_what_a_dead_attempt_had_begun_to_store_goes(job, settings, tmp_path):
+    from trainers.storage import Storage
+
+    settings.STORAGE_URL = f"file://{tmp_path}"
+    storage = Storage(settings.STORAGE_URL)
+    attempt = begin(job)
+    whole = checkpoint(attempt, 2)
+    take(attempt, whole)
+    begun = whole["uri"].replace("000002", "000004")
+    for uri in (whole["uri"], begun):
+        storage.put_bytes(f"{uri}/a", b"x")
+    with TestCase.captureOnCommitCallbacks(execute=True):
+        attempt_lost(attempt=attempt, why="gone")
+    assert list(storage.list("checkpoints")) == [f"{whole['uri']}/a"]
 
 
 def test_an_attempt_that_leaves_its_node_goes_on_elsewhere_without_a_loss(job):
