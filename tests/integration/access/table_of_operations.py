@@ -34,7 +34,7 @@ OPERATIONS = (
     at(f"{V1}/jobs/<uuid:job_id>/cancel", post=EDITOR, scope=Scope.TRAIN, json={}),
     at(f"{V1}/jobs/<uuid:job_id>/pause", post=EDITOR, scope=Scope.TRAIN, json={}),
     at(f"{V1}/jobs/<uuid:job_id>/resume", post=EDITOR, scope=Scope.TRAIN, json={}),
-    at(f"{V1}/jobs/<uuid:job_id>/attempts", get=VIEWER),
+    at(f"{V1}/jobs/<uuid:job_id>/attempts", get=VIEWER, quiet=True),
     at(f"{V1}/jobs/<uuid:job_id>/checkpoints", get=VIEWER),
     at(
         f"{V1}/jobs/<uuid:job_id>/checkpoints/<uuid:checkpoint_id>/keep",
