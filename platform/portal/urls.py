@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from django.urls import path
 
-from portal import lineage, mail_pages, merging_views, models_pages, registry_pages, version_compare, views
+from portal import (
+    lineage,
+    mail_pages,
+    merging_views,
+    models_pages,
+    registry_pages,
+    search_views,
+    version_compare,
+    views,
+)
 
 PROJECT = "projects/<uuid:project_id>"
 MODEL = "projects/<uuid:project_id>/models/<uuid:model_id>"
@@ -12,6 +21,7 @@ VERSION = "projects/<uuid:project_id>/models/<uuid:model_id>/v<int:number>"
 
 urlpatterns = [
     path("", views.home, name="home"),
+    path("search/", search_views.search_results, name="search"),
     path("staff/mails/", mail_pages.mails, name="mails"),
     path("staff/mails/<uuid:message_id>/", mail_pages.mail, name="mail"),
     path("projects/<uuid:project_id>/", views.project_home, name="project-home"),

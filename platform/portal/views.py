@@ -6,6 +6,7 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_safe
 
+from portal.glance import glance_of
 from portal.selectors import project_overview
 from workspaces.models import Project
 from workspaces.scope import PROJECT_COOKIE, ProjectRequest, SignedInRequest, in_project
@@ -26,4 +27,5 @@ def home(request: SignedInRequest) -> HttpResponse:
 @require_safe
 @in_project()
 def project_home(request: ProjectRequest, project: Project) -> HttpResponse:
-    return render(request, "portal/home.html", {"overview": project_overview(project, request.user)})
+    context = {"overview": project_overview(project, request.user), "glance": glance_of(project)}
+    return render(request, "portal/home.html", context)

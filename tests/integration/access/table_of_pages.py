@@ -14,6 +14,7 @@ REWARD = {"name": "New reward", "components-TOTAL_FORMS": "0", "count": "0"}
 
 PORTAL = (
     at("", get=SIGNED_IN),
+    at("search/", get=SIGNED_IN, query="q=a"),
     at("staff/mails/", get=STAFF),
     at("staff/mails/<uuid:message_id>/", get=STAFF),
     at(f"{PROJECT}/", get=VIEWER),

@@ -106,7 +106,7 @@ def test_many_jobs_take_as_many_queries_as_one(
         state = list(State)[number % len(State)]
         Job.objects.filter(pk=job.pk).update(state=state)
     client.force_login(alice)
-    with django_assert_max_num_queries(16):
+    with django_assert_max_num_queries(18):
         client.get(reverse("project-home", args=[project.pk]))
 
 
