@@ -120,9 +120,9 @@ def _figure(lines: list[tuple[str, str]], series: dict[str, list[list[Any]]]) ->
 
 def _samples(job: Job) -> list[dict[str, Any]]:
     """The same held-out prompts before and after training, one sample of each."""
-    rows = Rollout.objects.filter(subject_kind="job", subject_id=job.pk, attempt=job.epoch, greedy=False, index=0)
-    after = list(rows.filter(phase="after").order_by("group")[:SAMPLES])
-    before = {
-        row.prompt_key: row for row in rows.filter(phase="before", prompt_key__in=[row.prompt_key for row in after])
-    }
+    rows = Rollout.objects.filter(subject_kind="job", subject_id=job.pk, greedy=False, index=0)
+    after = list(rows.filter(phase="after", attempt=job.epoch).order_by("group")[:SAMPLES])
+    # The base model was measured by the first attempt; one that went on from a checkpoint did not do so again.
+    keys = [row.prompt_key for row in after]
+    before = {row.prompt_key: row for row in rows.filter(phase="before", prompt_key__in=keys).order_by("attempt")}
     return [{"after": row, "before": before.get(row.prompt_key)} for row in after]
