@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 from jobs.models import Job
-from records.selectors import rollout_steps, rollouts_at
+from records.rollout_pages import CUT, FOUND, Filter, TooSlow, rollouts_found, rollouts_of_step
+from records.selectors import rollout_steps
 
 PHASES = {
     "train": "training",
@@ -23,7 +26,21 @@ SORTS = {
     "length": "longest first",
     "index": "as sampled",
 }
+ONLY = {
+    "": "all",
+    "right": "right only",
+    "wrong": "wrong only",
+    "cut": "cut only",
+    "whole": "not cut",
+}
+_ONLY: dict[str, dict[str, bool]] = {
+    "right": {"accurate": True},
+    "wrong": {"accurate": False},
+    "cut": {"truncated": True},
+    "whole": {"truncated": False},
+}
 GROUPS_PER_PAGE = 10
+LONGEST_TEXT = 200
 
 
 @dataclass(frozen=True)
@@ -34,6 +51,10 @@ class Group:
     prompt: str
     answer: str | None
     samples: list[dict[str, Any]]
+
+    @property
+    def first(self) -> dict[str, Any]:
+        return self.samples[0]
 
     @property
     def mean(self) -> float:
@@ -65,18 +86,42 @@ class RolloutPage:
     pages: int
     previous: dict[str, Any] | None
     following: dict[str, Any] | None
+    text: str
+    least: str
+    most: str
+    only: str
+    only_choices: dict[str, str]
+    filtered: bool
+    everywhere: bool
+    problem: str
+    sample_count: int
+    largest_part: float
+
+    @property
+    def keep(self) -> str:
+        """Sort and filters as they stand in an address, without step and page."""
+        named = {
+            "sort": self.sort, "q": self.text, "least": self.least, "most": self.most, "only": self.only,
+            "in": "all" if self.everywhere else "",
+        }  # fmt: skip
+        return urlencode({key: value for key, value in named.items() if value})
+
+    @property
+    def cut(self) -> int:
+        return CUT
+
+    @property
+    def limit(self) -> int:
+        return FOUND
 
 
 def rollout_page(job: Job, query: Mapping[str, str]) -> RolloutPage:
-    """What ``query`` asks for: ``at`` (``"<step>/<phase>"``, else the newest step), ``sort`` and ``page``."""
-    steps = [
-        {
-            **row,
-            "at": f"{row['step']}/{row['phase']}",
-            "label": f"step {row['step']} · {PHASES.get(row['phase'], row['phase'])}",
-        }
-        for row in sorted(rollout_steps(("job", job.pk)), key=lambda row: (row["step"], ORDER.get(row["phase"], 1)))
-    ]
+    """What ``query`` asks for: ``at`` (``"<step>/<phase>"``, else the newest step), ``sort``, ``page``, and filters.
+
+    ``q`` is looked for in the texts, ``least`` and ``most`` bound the reward, ``only`` is a key of ``ONLY``; with
+    ``in=all`` every step is searched.
+    """
+    steps = _steps(job)
     wanted = query.get("at", "")
     at = next((index for index, row in enumerate(steps) if row["at"] == wanted), None)
     newest = at is None
@@ -84,10 +129,19 @@ def rollout_page(job: Job, query: Mapping[str, str]) -> RolloutPage:
     sort = query.get("sort", "")
     sort = sort if sort in SORTS else "reward"
     row = steps[at] if steps else None
-    groups = _groups(rollouts_at("job", job.pk, row["step"], row["phase"]), sort) if row else []
+    filters, problem = _filters(query)
+    everywhere = query.get("in") == "all" and bool(filters)
+    found: list[dict[str, Any]] = []
+    try:
+        if everywhere:
+            found = rollouts_found(("job", job.pk), filters)
+        elif row:
+            found = rollouts_of_step(("job", job.pk), row["step"], row["phase"], filters)
+    except TooSlow:
+        problem = "The search took too long. Look in one step, or for a longer text."
+    groups = _groups(found, sort)
     pages = max(1, -(-len(groups) // GROUPS_PER_PAGE))
-    page = query.get("page", "1")
-    number = min(max(int(page) if page.isdecimal() and len(page) < 6 else 1, 1), pages)
+    number = min(max(_count(query.get("page", "1")), 1), pages)
     return RolloutPage(
         steps=steps,
         step=row["step"] if row else None,
@@ -102,17 +156,74 @@ def rollout_page(job: Job, query: Mapping[str, str]) -> RolloutPage:
         pages=pages,
         previous=steps[at - 1] if at > 0 else None,
         following=steps[at + 1] if 0 <= at < len(steps) - 1 else None,
+        text=filters.text,
+        least=query.get("least", "").strip()[:20],
+        most=query.get("most", "").strip()[:20],
+        only=query.get("only", "") if query.get("only", "") in ONLY else "",
+        only_choices=ONLY,
+        filtered=bool(filters),
+        everywhere=everywhere,
+        problem=problem,
+        sample_count=len(found),
+        largest_part=_largest_part(found),
     )
 
 
-def _groups(rollouts: list[dict[str, Any]], sort: str) -> list[Group]:
-    found: dict[int, list[dict[str, Any]]] = {}
-    for rollout in rollouts:
-        # A reward that is no number arrives as its name, which float understands.
-        found.setdefault(rollout["group"], []).append({**rollout, "reward": float(rollout["reward"])})
+def _steps(job: Job) -> list[dict[str, Any]]:
     return [
-        Group(number, samples[0]["prompt"], samples[0]["answer"], _sorted(samples, sort))
-        for number, samples in sorted(found.items())
+        {
+            **row,
+            "at": f"{row['step']}/{row['phase']}",
+            "label": f"step {row['step']} · {PHASES.get(row['phase'], row['phase'])}",
+        }
+        for row in sorted(rollout_steps(("job", job.pk)), key=lambda row: (row["step"], ORDER.get(row["phase"], 1)))
+    ]
+
+
+def _filters(query: Mapping[str, str]) -> tuple[Filter, str]:
+    """The filters, and what is wrong with them; what cannot be read is left out."""
+    bounds: dict[str, float] = {}
+    problem = ""
+    for name in ("least", "most"):
+        text = query.get(name, "").strip()[:20]
+        if not text:
+            continue
+        try:
+            bounds[name] = float(text)
+        except ValueError:
+            problem = f"{text} is not a number, so the reward is not bounded by it."
+            continue
+        if math.isnan(bounds[name]):
+            del bounds[name]
+    # NUL cannot be in a stored text, and the database does not take it.
+    text = query.get("q", "").replace("\x00", "").strip()[:LONGEST_TEXT]
+    only = _ONLY.get(query.get("only", ""), {})
+    found = Filter(text, bounds.get("least"), bounds.get("most"), only.get("accurate"), only.get("truncated"))
+    return found, problem
+
+
+def _count(text: str) -> int:
+    return int(text) if text.isdecimal() and len(text) < 6 else 1
+
+
+def _largest_part(rollouts: list[dict[str, Any]]) -> float:
+    values = [
+        abs(value)
+        for rollout in rollouts
+        for value in rollout["parts"].values()
+        if isinstance(value, int | float) and math.isfinite(value)
+    ]
+    return max(values, default=0.0)
+
+
+def _groups(rollouts: list[dict[str, Any]], sort: str) -> list[Group]:
+    """In the order of the prompts; where several steps were searched, in the order of what was found."""
+    found: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for rollout in rollouts:
+        found.setdefault((-rollout["step"], rollout["phase"], rollout["group"]), []).append(rollout)
+    return [
+        Group(key[2], samples[0]["prompt"], samples[0]["answer"], _sorted(samples, sort))
+        for key, samples in sorted(found.items(), key=lambda item: item[0])
     ]
 
 

@@ -23,8 +23,6 @@ urlpatterns = [
     path("projects/<uuid:project_id>/jobs/<uuid:job_id>/", views.job_page, name="job"),
     path("projects/<uuid:project_id>/jobs/<uuid:job_id>/parts/", views.job_parts, name="job-parts"),
     path("projects/<uuid:project_id>/jobs/<uuid:job_id>/updates/", views.job_updates, name="job-updates"),
-    path("projects/<uuid:project_id>/jobs/<uuid:job_id>/rollouts/", views.job_rollouts, name="job-rollouts"),
-    path("projects/<uuid:project_id>/jobs/<uuid:job_id>/log/", views.job_log, name="job-log"),
     path("projects/<uuid:project_id>/jobs/<uuid:job_id>/report/", views.job_report, name="job-report"),
     path("projects/<uuid:project_id>/jobs/<uuid:job_id>/cancel/", views.job_cancel, name="job-cancel"),
 ]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 from uuid import UUID
 
 from csp.decorators import csp_exempt
-from django.http import Http404, HttpResponse, HttpResponseBase, JsonResponse, StreamingHttpResponse
+from django.http import Http404, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import content_disposition_header
@@ -17,9 +16,7 @@ from jobs import services
 from jobs.job_page import PANELS, page_context, parts_context
 from jobs.listing import job_list
 from jobs.models import Job
-from jobs.rollout_groups import rollout_page
 from jobs.selectors import jobs_visible_to, report_bytes, updates_after
-from records.selectors import log_lines
 from workspaces import access
 from workspaces.models import Project, Role
 from workspaces.scope import ProjectRequest, SignedInRequest, in_project
@@ -82,33 +79,6 @@ def job_updates(request: ProjectRequest, project: Project, job_id: UUID) -> Http
     except ValueError as error:
         return JsonResponse({"error": str(error)}, status=400)
     return JsonResponse(answer, headers={"Cache-Control": "no-store"})
-
-
-@require_safe
-@in_project()
-def job_rollouts(request: ProjectRequest, project: Project, job_id: UUID) -> HttpResponse:
-    """Rollouts of one step; without a step those of the newest. ``view=strip``: only the newest group, in a line."""
-    job = job_of(request, job_id)
-    found = rollout_page(job, request.GET)
-    strip = request.GET.get("view") == "strip"
-    return render(request, f"jobs/rollouts{'_strip' if strip else ''}.html", {"job": job, "rollouts": found})
-
-
-@require_safe
-@in_project()
-def job_log(request: ProjectRequest, project: Project, job_id: UUID) -> HttpResponseBase:
-    """The whole log as a text file."""
-    job = job_of(request, job_id)
-
-    async def lines() -> AsyncIterator[str]:
-        async for row in log_lines(("job", job.pk)).aiterator(chunk_size=2000):
-            yield f"{row.at.isoformat()} attempt {row.attempt} {row.level.upper()} {row.text}\n"
-
-    return StreamingHttpResponse(
-        lines(),
-        content_type="text/plain; charset=utf-8",
-        headers={"Content-Disposition": content_disposition_header(True, f"{job.name}.log") or ""},
-    )
 
 
 @require_safe

@@ -6,4 +6,6 @@ from django.urls import include, path
 
 APPS = ("portal", "workspaces", "catalog", "jobs", "gateway")
 
-urlpatterns = [path("", include(urls)) for urls in (*(f"{app}.urls" for app in APPS), "jobs.life_urls")]
+PARTS = ("jobs.life_urls", "jobs.reading_urls")
+
+urlpatterns = [path("", include(urls)) for urls in (*(f"{app}.urls" for app in APPS), *PARTS)]

@@ -20,7 +20,7 @@ from trainers.storage import Storage
 from workspaces import holdings
 from workspaces.downloads import Entry, zip_of
 from workspaces.masking import Mask
-from workspaces.models import ApiToken, AuditEvent, Invitation, Membership, Project, Secret, User, Workspace
+from workspaces.models import ApiToken, AuditEvent, Invitation, Membership, Project, Secret, SharedLink, User, Workspace
 from workspaces.vault import mask_of, mask_of_person
 
 T = TypeVar("T")
@@ -64,7 +64,7 @@ def _entries(workspace: Workspace, with_files: bool) -> Iterator[Entry]:
 def _tables(workspace: Workspace) -> Iterator[Table]:
     yield "workspace", Workspace.objects.filter(pk=workspace.pk)
     yield "people", User.objects.filter(memberships__workspace=workspace)
-    for model in (Membership, Project, Invitation, ApiToken, Secret, AuditEvent):
+    for model in (Membership, Project, Invitation, ApiToken, Secret, SharedLink, AuditEvent):
         rows: QuerySet[Any] = model.objects.filter(workspace=workspace)
         yield str(model._meta.verbose_name_plural).replace(" ", "_"), rows
     for holding in holdings.all_holdings():

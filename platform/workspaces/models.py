@@ -212,6 +212,29 @@ class Secret(models.Model):
         return self.name
 
 
+class SharedLink(models.Model):
+    """A link that shows one thing to whoever has it, until it expires or is revoked. The key in it signs this id."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="shared_links")
+    kind = models.CharField(max_length=20)
+    object_id = models.UUIDField()
+    label = models.CharField(max_length=300)
+    created_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField()
+    revoked_at = models.DateTimeField(null=True)
+
+    workspace_path = "workspace_id"
+
+    class Meta:
+        ordering = ["-created_at"]
+        indexes = [models.Index(fields=["kind", "object_id"], name="shared_link_of")]
+
+    def __str__(self) -> str:
+        return self.label
+
+
 class AuditEvent(models.Model):
     """Who did what to which object. Written by services in the same transaction, never changed."""
 

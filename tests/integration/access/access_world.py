@@ -30,11 +30,13 @@ from catalog.services import dataset_upload, reward_save
 from delivery.models import Message
 from delivery.services import message_enqueue
 from jobs.models import Job, Sweep, SweepMember
+from records.models import Rollout
 from trainers.storage import Storage
 from workspaces.invitations import invitation_create
-from workspaces.models import ApiToken, Membership, Project, Role, User, Workspace
+from workspaces.models import ApiToken, Membership, Project, Role, SharedLink, User, Workspace
 from workspaces.scopes import Scope
 from workspaces.services import member_add, project_create, workspace_create
+from workspaces.sharing import shared_link_create
 from workspaces.tokens import token_create
 from workspaces.vault import secret_set
 
@@ -211,6 +213,8 @@ def _things(project: Project, owner: User) -> dict[str, Any]:
         "dataset_id": data.dataset_id,
         "reward_id": reward.reward_id,
         "job_id": job.pk,
+        "link_id": _link(job).pk,
+        "rollout_id": Rollout.objects.filter(subject_id=job.pk).values_list("pk", flat=True)[0],
         "sweep_id": _sweep(project, job, owner).pk,
         "checkpoint_id": version.checkpoint_id,
         "model_id": version.model_id,
@@ -238,6 +242,14 @@ def _job(project: Project, owner: User) -> Job:
     Job.objects.filter(pk=job.pk).update(reason=MARKER, advice=MARKER, report_key=report)
     job.refresh_from_db()
     return job
+
+
+def _link(job: Job) -> SharedLink:
+    owner = job.submitted_by
+    assert owner is not None
+    return shared_link_create(
+        workspace=job.project.workspace, kind="job-report", object_id=job.pk, label=MARKER, days=7, actor=owner
+    )
 
 
 def _model(project: Project, job: Job) -> ModelVersion:

@@ -139,8 +139,16 @@ JOBS = (
     at(f"{JOB}/parts/", get=VIEWER),
     at(f"{JOB}/updates/", get=VIEWER),
     at(f"{JOB}/rollouts/", get=VIEWER),
+    at(f"{JOB}/rollouts/<int:rollout_id>/text/", get=VIEWER),
+    at(f"{JOB}/rollouts/diff/", get=VIEWER, query="prompt=key%200"),
     at(f"{JOB}/log/", get=VIEWER),
+    at(f"{JOB}/log/lines/", get=VIEWER),
     at(f"{JOB}/report/", get=VIEWER),
+    at(f"{JOB}/shares/", get=EDITOR),
+    at(f"{JOB}/shares/new/", post=EDITOR, form={"days": "7"}),
+    at(f"{JOB}/shares/<uuid:link_id>/revoke/", post=EDITOR),
+    # The key in the address opens it, and nothing else does.
+    at("shared/<str:key>/", get=PUBLIC, args={"key": "wrong"}),
     at(f"{JOB}/cancel/", get=EDITOR, post=EDITOR),
 )
 

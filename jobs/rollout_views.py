@@ -1,0 +1,82 @@
+"""Parts of the rollout inspector: the groups of a step, a text in full, one prompt at two steps."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.http import Http404, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from jobs.models import Job
+from jobs.rollout_groups import PHASES, rollout_page
+from jobs.selectors import jobs_visible_to
+from jobs.word_diff import word_diff
+from records.models import Rollout
+from records.rollout_pages import rollout_whole, samples_of_prompt, steps_of_prompt
+from workspaces import access
+from workspaces.models import Project
+from workspaces.scope import ProjectRequest, in_project
+
+# Of one text at once; more is only for a download.
+LARGEST = 2_000_000
+
+
+@require_safe
+@in_project()
+def job_rollouts(request: ProjectRequest, project: Project, job_id: UUID) -> HttpResponse:
+    """Rollouts of one step; without a step those of the newest. ``view=strip``: only the newest group, in a line."""
+    job = _job(request, job_id)
+    found = rollout_page(job, request.GET)
+    strip = request.GET.get("view") == "strip"
+    return render(request, f"jobs/rollouts{'_strip' if strip else ''}.html", {"job": job, "rollouts": found})
+
+
+@require_safe
+@in_project()
+def job_rollout_text(request: ProjectRequest, project: Project, job_id: UUID, rollout_id: int) -> HttpResponse:
+    """The whole completion, or with ``part=prompt`` the whole prompt, as text to be put in place of the cut one."""
+    job = _job(request, job_id)
+    rollout = rollout_whole(("job", job.pk), rollout_id)
+    if rollout is None:
+        raise Http404("There is no such sample.")
+    text = rollout.prompt if request.GET.get("part") == "prompt" else rollout.completion
+    return render(request, "jobs/rollout_text.html", {"text": text[:LARGEST], "left": max(0, len(text) - LARGEST)})
+
+
+@require_safe
+@in_project()
+def job_rollout_diff(request: ProjectRequest, project: Project, job_id: UUID) -> HttpResponse:
+    """The same prompt (``prompt``, its key) at the steps ``a`` and ``b``, word by word; else its first and last."""
+    job = _job(request, job_id)
+    key = request.GET.get("prompt", "")[:64].replace("\x00", "")
+    steps = [_step(row) for row in steps_of_prompt(("job", job.pk), key)] if key else []
+    if not steps:
+        raise Http404("This job has no such prompt.")
+    known = {row["at"]: row for row in steps}
+    a = known.get(request.GET.get("a", ""), steps[0])
+    b = known.get(request.GET.get("b", ""), steps[-1])
+    left, right = (samples_of_prompt(("job", job.pk), key, row["step"], row["phase"]) for row in (a, b))
+    index = request.GET.get("i", "0")
+    place = min(int(index) if index.isdecimal() and len(index) < 5 else 0, min(len(left), len(right)) - 1)
+    pieces, cut = word_diff(left[place].completion, right[place].completion)
+    context: dict[str, Any] = {
+        "job": job, "key": key, "steps": steps, "a": a, "b": b, "left": left[place], "right": right[place],
+        "pieces": pieces, "cut": cut, "place": place, "places": range(min(len(left), len(right))),
+        "means": [_mean(left), _mean(right)],
+    }  # fmt: skip
+    return render(request, "jobs/rollout_diff.html", context)
+
+
+def _step(row: dict[str, Any]) -> dict[str, Any]:
+    label = f"step {row['step']} · {PHASES.get(row['phase'], row['phase'])}"
+    return {**row, "at": f"{row['step']}/{row['phase']}", "label": label}
+
+
+def _mean(rows: list[Rollout]) -> float:
+    return sum(row.reward for row in rows) / len(rows)
+
+
+def _job(request: ProjectRequest, job_id: UUID) -> Job:
+    return access.get(jobs_visible_to(request.user).filter(project=request.project), job_id, request.user)
