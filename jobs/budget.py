@@ -30,7 +30,8 @@ def reached(job: Job) -> Limit | None:
         if cost.total >= Decimal(budget["amount"]):
             return Limit(f"Its budget of {budget['amount']} {cost.currency} is used up.", "amount")
     if budget["minutes"] is not None and running_time(job) >= timedelta(minutes=budget["minutes"]):
-        return Limit(f"Its budget of {budget['minutes']:g} minutes is used up.", "minutes")
+        unit = "minute" if budget["minutes"] == 1 else "minutes"
+        return Limit(f"Its budget of {budget['minutes']:g} {unit} is used up.", "minutes")
     return None
 
 

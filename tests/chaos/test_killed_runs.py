@@ -6,7 +6,7 @@ import pytest
 from killing import Outcome, assert_same, kill_and_wait, kill_driver, outcome, submit
 from running import Site
 
-STEPS = 150
+STEPS = 100
 
 
 @pytest.fixture(scope="module")
