@@ -17,7 +17,7 @@ export function startText() {
     }
     if (focus) chosen.focus();
     // The text is written anew from the form each time, unless it was changed and not applied yet.
-    if (write && chosen.id === "tab-text" && !panels["tab-text"].dataset.changed) panels["tab-text"].dispatchEvent(new CustomEvent("tuneyard:show"));
+    if (write && chosen.id === "tab-text" && !panels["tab-text"].dataset.changed) chosen.dispatchEvent(new CustomEvent("tuneyard:show"));
   }
 
   open(buttons.find((button) => button.getAttribute("aria-selected") === "true"), { write: false });
