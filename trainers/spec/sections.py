@@ -116,7 +116,10 @@ class Evaluation(Section):
 class Checkpointing(Section):
     every_steps: int = Field(1000, ge=1, description="A checkpoint at least every so many steps.")
     every_minutes: float = Field(
-        10.0, gt=0, le=10_000, description="And at least every so many minutes; the platform chooses fewer if that pays."
+        10.0,
+        gt=0,
+        le=10_000,
+        description="And at least every so many minutes; the platform chooses fewer if that pays.",
     )
     keep: int = Field(3, ge=1, le=1000, description="How many automatic checkpoints are kept.")
     keep_gb: float | None = Field(
