@@ -69,7 +69,7 @@ def test_a_submission_becomes_a_job(as_bob, bob, body):
     assert shown["submitted_by"] == bob.email
     assert shown["url"].startswith(django_settings.PUBLIC_URL) and str(job.pk) in shown["url"]
     assert shown["spec"]["hyperparameters"]["learning_rate"] == 2e-4, "defaults are filled in"
-    assert shown["actions"] == ["cancel"]
+    assert shown["actions"] == ["cancel", "pause"]
     assert shown["cost"] == {"total": "0", "currency": "USD"}
     assert datetime.fromisoformat(shown["created_at"]).tzinfo is not None
     assert as_bob.get(f"/jobs/{job.pk}").json() == shown

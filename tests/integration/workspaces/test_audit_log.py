@@ -137,7 +137,7 @@ def leaves_a_line(function: ast.FunctionDef) -> bool:
             name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
             if name == "audit" or any(keyword.arg == "actor" for keyword in node.keywords):
                 return True
-            if name in ("_take_out", "close"):
+            if name in ("_take_out", "_note", "close"):
                 return True
     return False
 

@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+from html.parser import HTMLParser
+
 import pytest
 
 from workspaces.markdown import LONGEST, render
+
+
+class Found(HTMLParser):
+    """The elements and attributes that a browser would see."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+        self.addresses: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+        self.addresses += [value or "" for name, value in attrs if name in ("href", "src")]
 
 
 def test_it_shows_what_markdown_is_for():
@@ -29,20 +46,11 @@ def test_it_shows_what_markdown_is_for():
     ],
 )
 def test_nothing_in_it_acts(hostile: str):
-    html = render(hostile)
-    for bad in (
-        "<script",
-        "<img",
-        "<style",
-        "<iframe",
-        "<b ",
-        'href="javascript',
-        'href="data',
-        'onclick="',
-        " style=",
-    ):
-        assert bad not in html
-    assert ' onmouseover="' not in html
+    found = Found()
+    found.feed(render(hostile))
+    assert found.tags <= {"p", "a"}
+    assert found.attributes <= {"href", "rel", "title"}
+    assert all(address.startswith("https://") for address in found.addresses)
 
 
 def test_links_lead_out_without_a_way_back():
