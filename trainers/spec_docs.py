@@ -26,8 +26,8 @@ Schema. The smallest task of each recipe:
 {"recipe": "grpo", "data": {"source": "dataset:<id>@1"}, "reward": {"components": [{"kind": "numeric"}]}}
 ```
 
-The same as YAML, which the browser and `tuneyard submit` read. The browser reads no tags, anchors or aliases, and at most
-200,000 characters:
+The same as YAML, which the browser and `tuneyard submit` read. The browser reads no tags, anchors or
+aliases, and at most 200,000 characters:
 
 ```yaml
 recipe: grpo
