@@ -7,6 +7,7 @@ from uuid import UUID
 from django.contrib.auth.decorators import login_not_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.template.loader import render_to_string
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
@@ -19,6 +20,11 @@ from workspaces.models import Project, Role, SharedLink
 from workspaces.scope import ProjectRequest, in_project
 
 KIND = "job-report"
+UNLISTED = {
+    "X-Robots-Tag": "noindex, nofollow, noarchive",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "private, no-store",
+}
 
 
 @require_safe
@@ -66,13 +72,8 @@ def report_shared(request: HttpRequest, key: str) -> HttpResponse:
     job = Job.objects.filter(pk=link.object_id, project__workspace_id=link.workspace_id).first() if link else None
     content = report_bytes(job) if job else None
     if content is None:
-        raise Http404("This link has expired or was revoked. Ask whoever sent it for a new one.")
-    headers = {
-        "Content-Security-Policy": REPORT_POLICY,
-        "X-Robots-Tag": "noindex, nofollow, noarchive",
-        "Referrer-Policy": "no-referrer",
-        "Cache-Control": "private, no-store",
-    }
+        return HttpResponse(render_to_string("jobs/report_gone.html", request=request), status=410, headers=UNLISTED)
+    headers = UNLISTED | {"Content-Security-Policy": REPORT_POLICY}
     return HttpResponse(content, content_type="text/html; charset=utf-8", headers=headers)
 
 

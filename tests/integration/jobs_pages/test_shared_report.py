@@ -63,24 +63,24 @@ def test_a_revoked_link_shows_nothing(as_bob: Client, job: Job):
     link = SharedLink.objects.get()
     page = as_bob.post(reverse("job-unshare", args=[job.project_id, job.pk, link.pk])).content.decode()
     assert "/shared/" not in page
-    assert STRANGER.get(path).status_code == 404
+    assert STRANGER.get(path).status_code == 410
     assert AuditEvent.objects.filter(action="link.revoke").count() == 1
 
 
 def test_an_expired_a_forged_and_a_foreign_link_show_nothing(as_bob: Client, job: Job, workspace: Any):
     path = path_in(share(as_bob, job))
     link = SharedLink.objects.get()
-    assert STRANGER.get(path[:-3] + "xx/").status_code == 404
-    assert STRANGER.get(f"/shared/{link.pk.hex}/").status_code == 404
-    assert STRANGER.get(f"/shared/{link.pk.hex}:sig/").status_code == 404
+    assert STRANGER.get(path[:-3] + "xx/").status_code == 410
+    assert STRANGER.get(f"/shared/{link.pk.hex}/").status_code == 410
+    assert STRANGER.get(f"/shared/{link.pk.hex}:sig/").status_code == 410
     SharedLink.objects.update(kind="other")
-    assert STRANGER.get(path).status_code == 404
+    assert STRANGER.get(path).status_code == 410
     SharedLink.objects.update(kind="job-report", expires_at=timezone.now() - timedelta(seconds=1))
-    assert STRANGER.get(path).status_code == 404
+    assert STRANGER.get(path).status_code == 410
     SharedLink.objects.update(expires_at=timezone.now() + timedelta(days=1))
     assert STRANGER.get(path).status_code == 200
     Workspace.objects.filter(pk=workspace.pk).update(closed_at=timezone.now())
-    assert STRANGER.get(path).status_code == 404
+    assert STRANGER.get(path).status_code == 410
 
 
 def test_links_are_made_for_a_bounded_time_by_editors(as_bob: Client, carol: Any, job: Job):
