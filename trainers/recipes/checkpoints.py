@@ -93,7 +93,7 @@ class Checkpointer:
             folder = self._folder(name)
             for write, place in writers:
                 write(folder / place)
-            self._publish(step, name, folder, taken, f"training stood still for {stood_s:.2f} s")
+            self._publish(step, name, folder, taken, f"training stood still for {stood_s:.3f} s")
         except BaseException as error:
             self._error = error
             return
