@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from trainers.engine.linear import product, product_back
+from trainers.engine.linear import packed_product, product, product_back
 from trainers.engine.lora import is_adaptable
+from trainers.engine.ready import Ready
 from trainers.engine.route import Factors, Group, Route
 
 _STACK_FROM = 2  # stretches from which the low-rank products of a pass without gradients are batched
@@ -32,6 +33,7 @@ class AdaptedLinear(nn.Module):
         biases = [layer.bias for layer in layers]
         self.bias = biases[0] if one or biases[0] is None else _joined(biases)
         self.route = route
+        self.ready: Ready | None = None
 
     def forward(self, x: Tensor) -> Tensor:
         flat = x.reshape(-1, x.shape[-1])
@@ -41,13 +43,21 @@ class AdaptedLinear(nn.Module):
             if parts or flat.requires_grad or self.weight.requires_grad:
                 result = _AdaptedLinear.apply(flat, route.anchor, self.weight, self.bias, parts)
                 return result.view(*x.shape[:-1], self.out_features)
-        result = product(flat, self.weight, self.bias)
+        if self.ready is None:
+            result = product(flat, self.weight, self.bias)
+        else:
+            result = packed_product(flat, self.ready.weight, self.bias)
+        if self.ready is None or not self.ready.merged:
+            self._add_adapters(flat, result)
+        return result.view(*x.shape[:-1], self.out_features)
+
+    def _add_adapters(self, flat: Tensor, result: Tensor) -> None:
+        route = self.route
         if len(route.stretches) >= _STACK_FROM:
             route.add_stacked(self.group, flat, result)
-        else:
-            for start, stop, factors in route.factors(self.group, x.dtype):
-                _add_low(result[start:stop], flat[start:stop], factors)
-        return result.view(*x.shape[:-1], self.out_features)
+            return
+        for start, stop, factors in route.factors(self.group, flat.dtype):
+            _add_low(result[start:stop], flat[start:stop], factors)
 
 
 def _joined(parts: Sequence[Tensor]) -> nn.Parameter:

@@ -32,8 +32,9 @@ class SharedPromptAttention:
         where = keep.to(self.shared.lengths.device)
         for store in (self.own_keys, self.own_values):
             for layer, own in enumerate(store):
-                own[: len(where), :, : self.time] = own[where, :, : self.time]
-                store[layer] = own[: len(where)]
+                kept = own.new_empty(own.shape[0], len(where), *own.shape[2:])
+                kept[:, :, : self.time] = own[:, where, : self.time]
+                store[layer] = kept
         used = torch.unique(self.prompt)
         if len(used) * 4 <= len(self.shared.lengths) * 3:  # copying the prompts' keys pays only now and then
             self.shared.select(used.to(where.device))
@@ -60,69 +61,76 @@ class SharedPromptAttention:
     def __call__(
         self, layer: int, query: Tensor, key: Tensor, value: Tensor, scaling: float, window: int | None
     ) -> Tensor:
-        """Attention of one new token per row: to the shared keys of its prompt and to its own keys so far."""
+        """Attention of one new token per row: to the shared keys of its prompt and to its own keys so far.
+
+        Key heads stand outermost, then rows: so all queries of a group stand together for their prompt's keys, each row
+        for its own, and nothing is moved or repeated in between.
+        """
         heads, rows, width = query.shape[1:]
         kv_heads = key.shape[1]
         repeat = heads // kv_heads
         own_keys, own_values = self._remember(layer, key[0], value[0])
-        query = (query[0].transpose(0, 1) * scaling).reshape(rows, kv_heads, repeat, width)
-        scores = self._prompt_scores(layer, query, window)
+        query = query[0].unflatten(0, (kv_heads, repeat)).transpose(1, 2).reshape(kv_heads * rows, repeat, width)
+        scores = self._prompt_scores(layer, query, scaling, window)
         length = scores.shape[-1]
-        own = torch.matmul(query, own_keys.transpose(-1, -2))
+        own = torch.baddbmm(query.new_empty(1), query, own_keys.transpose(1, 2), beta=0, alpha=scaling)
         if window is not None and self.time >= window:
             own[..., : self.time - window + 1] = float("-inf")
         weights = functional.softmax(torch.cat([scores, own], dim=-1), dim=-1)
         result = self._prompt_values(layer, weights[..., :length])
-        return result.add_(torch.matmul(weights[..., length:], own_values)).reshape(1, rows, heads, width)
+        result.baddbmm_(weights[..., length:], own_values)
+        return result.view(kv_heads, rows, repeat, width).transpose(0, 1).reshape(1, rows, heads, width)
 
-    def _prompt_scores(self, layer: int, query: Tensor, window: int | None) -> Tensor:
-        """query (R, K, r, D) against the keys of each row's prompt: (R, K, r, S)."""
-        _, kv_heads, repeat, width = query.shape
-        shared = self.shared.keys[layer]
-        prompts, length = shared.shape[0], shared.shape[-1]
-        # (P·K, slots·r, D): all queries that look at one key head of one prompt
-        grouped = self._to_grid(query).view(prompts, self.width, kv_heads, repeat, width).transpose(1, 2)
-        grouped = grouped.reshape(prompts * kv_heads, self.width * repeat, width)
-        scores = torch.bmm(grouped, shared.view(prompts * kv_heads, width, length))
-        scores = scores.view(prompts, kv_heads, self.width, repeat, length)
+    def _prompt_scores(self, layer: int, query: Tensor, scaling: float, window: int | None) -> Tensor:
+        """query (K·R, r, D) against the keys of each row's prompt: (K·R, r, S)."""
+        keys = self.shared.keys[layer]
+        kv_heads, prompts, width, length = keys.shape
+        grouped = self._to_grid(query, kv_heads).view(kv_heads * prompts, -1, width)
         mask = self.shared.mask if window is None else self.shared.windowed_mask(window, self.time)
-        if mask is not None:
-            scores = scores.add_(mask[:, None, None, None, :])
-        return self._from_grid(scores.transpose(1, 2).reshape(self.grid, kv_heads, repeat, length))
+        keys = keys.view(kv_heads * prompts, width, length)
+        if mask is None:
+            scores = torch.baddbmm(query.new_empty(1), grouped, keys, beta=0, alpha=scaling)
+        else:
+            places = mask.expand(kv_heads, -1, -1).reshape(kv_heads * prompts, 1, length)
+            scores = torch.baddbmm(places, grouped, keys, alpha=scaling)
+        return self._from_grid(scores.view(-1, query.shape[1], length), kv_heads)
 
     def _prompt_values(self, layer: int, weights: Tensor) -> Tensor:
-        """weights (R, K, r, S) times the values of each row's prompt: (R, K, r, D)."""
-        _, kv_heads, repeat, length = weights.shape
-        shared = self.shared.values[layer]
-        prompts, width = shared.shape[0], shared.shape[-1]
-        share = self._to_grid(weights).view(prompts, self.width, kv_heads, repeat, length).transpose(1, 2)
-        share = share.reshape(prompts * kv_heads, self.width * repeat, length)
-        result = torch.bmm(share, shared.view(prompts * kv_heads, length, width))
-        result = result.view(prompts, kv_heads, self.width, repeat, width).transpose(1, 2)
-        return self._from_grid(result.reshape(self.grid, kv_heads, repeat, width))
+        """weights (K·R, r, S) times the values of each row's prompt: (K·R, r, D)."""
+        values = self.shared.values[layer]
+        kv_heads, prompts, length, width = values.shape
+        grouped = self._to_grid(weights, kv_heads)
+        grouped = grouped.reshape(kv_heads * prompts, self.width * weights.shape[1], length)
+        result = torch.bmm(grouped, values.view(kv_heads * prompts, length, width))
+        return self._from_grid(result.view(-1, weights.shape[1], width), kv_heads)
 
-    def _to_grid(self, rows: Tensor) -> Tensor:
+    def _to_grid(self, rows: Tensor, kv_heads: int) -> Tensor:
+        """(K·R, …) to (K·prompts·slots, …), with zeros where no row is."""
         if self.slots is None:
             return rows
-        return rows.new_zeros(self.grid, *rows.shape[1:]).index_copy_(0, self.slots, rows)
+        grid = rows.new_zeros(kv_heads, self.grid, *rows.shape[1:])
+        grid.index_copy_(1, self.slots, rows.unflatten(0, (kv_heads, -1)))
+        return grid.flatten(0, 1)
 
-    def _from_grid(self, grid: Tensor) -> Tensor:
-        return grid if self.slots is None else grid[self.slots]
+    def _from_grid(self, grid: Tensor, kv_heads: int) -> Tensor:
+        if self.slots is None:
+            return grid
+        return grid.view(kv_heads, self.grid, *grid.shape[1:]).index_select(1, self.slots).flatten(0, 1)
 
     def _remember(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Store this step's (K, R, D) keys and values; returns all of the rows so far, (R, K, t, D)."""
+        """Store this step's (K, R, D) keys and values; returns all of the rows so far, (K·R, t, D)."""
         at = self.time
         if layer == len(self.own_keys):
-            shape = (key.shape[1], key.shape[0], _GROWTH, key.shape[2])
+            shape = (key.shape[0], key.shape[1], _GROWTH, key.shape[2])
             self.own_keys.append(key.new_empty(shape))
             self.own_values.append(value.new_empty(shape))
         elif at == self.own_keys[layer].shape[2]:
             self.own_keys[layer] = functional.pad(self.own_keys[layer], (0, 0, 0, at))
             self.own_values[layer] = functional.pad(self.own_values[layer], (0, 0, 0, at))
         keys, values = self.own_keys[layer], self.own_values[layer]
-        keys[:, :, at] = key.transpose(0, 1)
-        values[:, :, at] = value.transpose(0, 1)
-        return keys[:, :, : at + 1], values[:, :, : at + 1]
+        keys[:, :, at] = key
+        values[:, :, at] = value
+        return keys.flatten(0, 1)[:, : at + 1], values.flatten(0, 1)[:, : at + 1]
 
 
 def runs(labels: np.ndarray) -> list[tuple[int, int, int]]:

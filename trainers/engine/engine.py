@@ -24,6 +24,7 @@ from trainers.engine.norms import fuse_norms
 from trainers.engine.optimizer import AdamParams, adamw_step
 from trainers.engine.packing import Layout
 from trainers.engine.pulse import Pulse
+from trainers.engine.ready import ReadyWeights
 from trainers.engine.recompute import Recompute
 from trainers.engine.route import Route, Stretch
 from trainers.engine.sampler import Completion, Sampled, SampleRequest, SamplingParams, sample
@@ -55,6 +56,7 @@ class Engine:
         connect(model, self.route)
         self.recompute = Recompute(model)
         self.output: AdaptedLinear = model.get_output_embeddings()  # type: ignore[operator]
+        self.ready = ReadyWeights(list(self.adaptable.values()))
         self.adapters: dict[str, Trainable] = {}
         self.tokens_per_pass = 1024
         heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
@@ -284,7 +286,14 @@ class Engine:
             chosen = [requests[index] for index in indices]
             adapters = [self._low_rank(request.adapter) for request in chosen]
             order = list(dict.fromkeys(adapters))
-            with self._through(weights), torch.inference_mode(), named_memory_errors():
+            rows = sum(len(request.prompts) * request.params.n for request in chosen)
+            steps = max((request.params.max_tokens for request in chosen), default=0)
+            with (
+                self._through(weights),
+                torch.inference_mode(),
+                named_memory_errors(),
+                self.ready.during(order, rows, steps),
+            ):
                 sampled = sample(
                     self,
                     chosen,

@@ -26,6 +26,7 @@ def _available() -> bool:
 
 
 _ONEDNN = _available()
+_PACKED_ROWS = 64  # the layout is chosen for so many rows; it serves any number
 
 
 def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -33,6 +34,21 @@ def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if _ONEDNN and x.dtype == torch.float32 and not x.is_cuda and x.shape[0] > 1:
         return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
     return functional.linear(x, weight, bias)
+
+
+def packing_available() -> bool:
+    """Whether :func:`pack` can be used."""
+    return _ONEDNN and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
+
+
+def pack(weight: Tensor) -> Tensor:
+    """A copy of a float32 weight (out, in) in oneDNN's own layout, for :func:`packed_product` only."""
+    return torch.ops.mkldnn._reorder_linear_weight(weight.detach(), _PACKED_ROWS)
+
+
+def packed_product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """:func:`product` with a weight that went through :func:`pack`."""
+    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
 
 
 def product_back(grad: Tensor, weight: Tensor) -> Tensor:

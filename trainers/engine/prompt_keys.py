@@ -43,7 +43,7 @@ class Prompt:
 
 
 class PromptKeys:
-    """Keys and values of prompts: per layer (P, K, D, S) and (P, K, S, D) for P prompts padded to S tokens.
+    """Keys and values of prompts: per layer (K, P, D, S) and (K, P, S, D) for P prompts padded to S tokens.
 
     The prompts are ordered by owner. ``last_hidden`` (P, d): what the first token of a completion is drawn from.
     """
@@ -82,10 +82,10 @@ class PromptKeys:
             key, value = kept[layer]
             heads, _, width = key.shape
             if layer == len(self.keys):
-                self.keys.append(key.new_zeros(len(self.prompts), heads, width, self.longest))
-                self.values.append(value.new_zeros(len(self.prompts), heads, self.longest, width))
-            self.keys[layer][part] = key[:, gather].permute(1, 0, 3, 2)
-            self.values[layer][part] = value[:, gather].transpose(0, 1)
+                self.keys.append(key.new_zeros(heads, len(self.prompts), width, self.longest))
+                self.values.append(value.new_zeros(heads, len(self.prompts), self.longest, width))
+            self.keys[layer][:, part] = key[:, gather].transpose(2, 3)
+            self.values[layer][:, part] = value[:, gather]
 
     def _score(self, index: int, hidden: Tensor, place: np.ndarray) -> None:
         prompt, network = self.prompts[index], self.network
@@ -130,8 +130,8 @@ class PromptKeys:
         """Forget all prompts but ``keep``."""
         self.lengths = self.lengths[keep]
         self.longest = int(self.lengths.max())
-        self.keys = [key[keep, :, :, : self.longest].contiguous() for key in self.keys]
-        self.values = [value[keep, :, : self.longest].contiguous() for value in self.values]
+        self.keys = [key[:, keep, :, : self.longest].contiguous() for key in self.keys]
+        self.values = [value[:, keep, : self.longest].contiguous() for value in self.values]
         self.mask = self._mask()
 
 
