@@ -57,6 +57,9 @@ def job_rollout_diff(request: ProjectRequest, project: Project, job_id: UUID) ->
     known = {row["at"]: row for row in steps}
     a = known.get(request.GET.get("a", ""), steps[0])
     b = known.get(request.GET.get("b", ""), steps[-1])
+    if a is b and "a" not in request.GET:
+        # Asked for at its first step: there is only later to compare it with.
+        b = steps[-1]
     left, right = (samples_of_prompt(("job", job.pk), key, row["step"], row["phase"]) for row in (a, b))
     index = request.GET.get("i", "0")
     place = min(int(index) if index.isdecimal() and len(index) < 5 else 0, min(len(left), len(right)) - 1)
