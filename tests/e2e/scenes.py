@@ -18,8 +18,9 @@ from django.urls import reverse
 from django.utils import timezone
 from software_key import new_credential
 
+from catalog.aliases import alias_move, alias_remove
 from catalog.models import Checkpoint, DatasetVersion
-from catalog.registry import model_version_create
+from catalog.registry import model_describe, model_version_create, model_version_note
 from catalog.services import dataset_upload, reward_save
 from jobs.models import Job
 from jobs.states import State
@@ -212,3 +213,12 @@ def model_of(job: Job) -> Any:
         made_by_id=job.pk,
         evaluation=RESULT,
     )
+
+
+def fill_registry(version: Any, user: User, text: str = "Adds **two** numbers.\n\n- small\n- quick") -> None:
+    """Aliases with a history, a description, tags and notes."""
+    for name in ("candidate", "production"):
+        alias_move(model=version.model, name=name, number=version.number, actor=user)
+    alias_remove(model=version.model, name="candidate", actor=user)
+    model_describe(model=version.model, actor=user, description=text, tags=["maths", text[:40]])
+    model_version_note(version=version, actor=user, notes=text)

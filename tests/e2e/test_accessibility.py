@@ -21,6 +21,7 @@ def test_axe_finds_nothing_serious(visit: Any, alice: Any, bob: Any, project: An
     scenes.fill_rewards(project, alice)
     version = scenes.upload(project, alice, "Sums", scenes.nasty_rows())
     done = next(job for job in scenes.fill_jobs(project, alice) if job.model_version)
+    scenes.fill_registry(done.model_version, alice)
     scenes.fill_team(workspace, alice)
     token_create(user=alice, workspace=workspace, name="laptop")
     reward = project.rewards.get(name="Format and answer")
@@ -31,6 +32,7 @@ def test_axe_finds_nothing_serious(visit: Any, alice: Any, bob: Any, project: An
         reverse("reward", args=[project.pk, reward.pk]),
         reverse("reward-edit", args=[project.pk, reward.pk]),
         reverse("model", args=[project.pk, done.model_version.model_id]),
+        reverse("model-compare", args=[project.pk, done.model_version.model_id]),
         *(reverse(name) for name in ("settings", "tokens")),
         reverse("project-new", args=[workspace.pk]),
         reverse("workspace-new"),

@@ -110,6 +110,7 @@ def test_little(look: Any, alice: Any, project: Any):
     version = scenes.upload(project, alice, "Sums", scenes.sums_rows(60))
     jobs = scenes.fill_jobs(project, alice)
     done = next(job for job in jobs if job.model_version)
+    scenes.fill_registry(done.model_version, alice)
     reward = project.rewards.get(name="Format and answer")
     look(
         alice,
@@ -130,6 +131,7 @@ def test_much_and_nasty_names(look: Any, alice: Any, workspace: Any):
     scenes.fill_rewards(project, alice, scenes.NASTY_NAMES)
     jobs = scenes.fill_jobs(project, alice, scenes.NASTY_NAMES)
     done = [job for job in jobs if job.model_version]
+    scenes.fill_registry(done[0].model_version, alice, scenes.NASTY_NAMES[0])
     versions = [scenes.upload(project, alice, name, scenes.nasty_rows(), name) for name in scenes.NASTY_NAMES]
     rewards = list(project.rewards.filter(description__startswith="a" * 20))
     look(
@@ -139,5 +141,6 @@ def test_much_and_nasty_names(look: Any, alice: Any, workspace: Any):
             "much-dataset": reverse("dataset", args=[project.pk, versions[0].dataset_id]),
             "much-reward": reverse("reward", args=[project.pk, rewards[0].pk]),
             "much-model": reverse("model", args=[project.pk, done[0].model_version.model_id]),
+            "much-compare": reverse("model-compare", args=[project.pk, done[0].model_version.model_id]),
         },
     )
