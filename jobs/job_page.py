@@ -19,7 +19,7 @@ from jobs.selectors import job_summary
 from jobs.spec_fields import format_value, spec_fields
 from jobs.states import ACTIVE, TABLE, State
 from jobs.suggestions import suggested_changes
-from records.selectors import log_tail, rollout_steps
+from records.selectors import log_tail, newest_rollout
 from trainers.spec import SpecError, parse_spec
 from workspaces.vault import mask_of_project
 
@@ -35,8 +35,8 @@ PANELS = {
 LOG_TAIL = 200
 
 
-def page_context(job: Job, tab: str) -> dict[str, Any]:
-    """Everything of the page; ``tab`` is the panel that is open."""
+def page_context(job: Job, tab: str, chart_view: str = "") -> dict[str, Any]:
+    """Everything of the page; ``tab`` is the panel that is open, ``chart_view`` how the reader has set the charts."""
     addresses = {
         name: reverse(f"job-{name}", args=[job.project_id, job.pk]) for name in ("updates", "parts", "rollouts", "log")
     }
@@ -46,10 +46,18 @@ def page_context(job: Job, tab: str) -> dict[str, Any]:
         "tab": tab,
         "panels": PANELS,
         "addresses": addresses,
-        "has_rollouts": bool(rollout_steps(("job", job.pk))),
+        "has_rollouts": newest_rollout(("job", job.pk)) is not None,
         "config": _config_table(job),
         "spec_json": json.dumps(job.spec, indent=2, ensure_ascii=False),
-        "live": addresses | {"socket": f"/ws/jobs/{job.pk}/", "state": job.state, "name": job.name},
+        "live": addresses
+        | {
+            "socket": f"/ws/jobs/{job.pk}/",
+            "state": job.state,
+            "name": job.name,
+            "metrics": reverse("job-metrics", args=[job.project_id, job.pk]),
+            "chart_view": chart_view,
+            "keep_view": reverse("chart-view", args=[job.project_id]),
+        },
     }
 
 

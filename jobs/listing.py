@@ -13,6 +13,7 @@ from billing.selectors import costs_billed, costs_running
 from jobs.models import Job
 from jobs.states import ACTIVE, TABLE, Row, State
 from records.selectors import recent_points
+from records.tags import tagged, tags_of
 
 PAGE_SIZE = 25
 SPARK_POINTS = 40
@@ -57,6 +58,7 @@ class Line:
     is_fraction: bool = False
     spark: str = ""
     cost: Decimal | None = None
+    tags: tuple[str, ...] = ()
 
     @property
     def why(self) -> str:
@@ -75,10 +77,11 @@ class Listing:
     total: int
     search: str
     group: str
+    tag: str
     anything_active: bool = field(default=False)
 
 
-def job_list(jobs: QuerySet[Job], *, group: str = "", search: str = "", page: str | int = 1) -> Listing:
+def job_list(jobs: QuerySet[Job], *, group: str = "", search: str = "", tag: str = "", page: str | int = 1) -> Listing:
     """One page of ``jobs`` (what the caller may see), filtered. An unknown group is no filter."""
     group = group if group in GROUPS else ""
     counts = dict(jobs.order_by().values_list("state").annotate(Count("pk")))
@@ -87,6 +90,8 @@ def job_list(jobs: QuerySet[Job], *, group: str = "", search: str = "", page: st
         rows = rows.filter(state__in=GROUPS[group][1])
     if search := search.strip()[:200]:
         rows = rows.filter(name__icontains=search)
+    if tag := tag.strip()[:40]:
+        rows = rows.filter(pk__in=tagged("job", tag))
     # The board's state changes under the reader, so ties in time must not move a job from page to page.
     found = Paginator(rows.order_by("-created_at", "pk"), PAGE_SIZE).get_page(page)
     lines = _lines(list(found.object_list))
@@ -97,6 +102,7 @@ def job_list(jobs: QuerySet[Job], *, group: str = "", search: str = "", page: st
         total=sum(counts.values()),
         search=search,
         group=group,
+        tag=tag,
         anything_active=any(line.active for line in lines),
     )
 
@@ -115,6 +121,7 @@ def _lines(jobs: list[Job]) -> list[Line]:
     points = recent_points([("job", id) for id in ids], [key for key, _ in HEADLINES], SPARK_POINTS)
     billed = costs_billed("job", ids)
     running = costs_running("job", active)
+    tags = tags_of("job", ids)
     lines = []
     for job in jobs:
         shown: dict[str, Any] = {}
@@ -130,6 +137,7 @@ def _lines(jobs: list[Job]) -> list[Line]:
                 job=job,
                 state=TABLE[state],
                 active=state in ACTIVE,
+                tags=tuple(tags.get(job.pk, ())),
                 cost=spent if spent or job.started_at else None,
                 **shown,
             )

@@ -9,6 +9,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from billing.selectors import cost_of
+from catalog.models import Checkpoint
 from compute.selectors import waiting
 from jobs.models import Attempt, Job
 from jobs.states import TABLE, TERMINAL, State
@@ -27,30 +28,27 @@ def jobs_visible_to(user: User) -> QuerySet[Job]:
     )
 
 
-def updates_after(job: Job, cursor: str | None, limit: int = 5000) -> dict[str, Any]:
+def updates_after(job: Job, cursor: str | None, limit: int = 5000, timeline_after: int = 0) -> dict[str, Any]:
     """What a page lacks that knows everything up to ``cursor`` (``"<attempt>:<seq>"``; None: it knows nothing).
 
     ``limit`` bounds how many journal events are read at once; ``more`` says that there are further ones. The job's
-    own columns always come whole. Raises ``ValueError`` for a cursor that is none.
+    own columns always come whole, of its timeline what follows the entry ``timeline_after``. ``rollouts.newest``
+    changes with each new rollout. As many queries for a long life as for a short one. Raises ``ValueError`` for a
+    cursor that is none.
     """
     number, seq = _parse(cursor)
-    attempts = list(Attempt.objects.filter(job=job, number__gte=max(number, 1)).order_by("number"))
+    attempts = Attempt.objects.filter(job=job, number__gte=max(number, 1)).order_by("number")
     subject = ("job", job.pk)
-    metrics: dict[str, list[list[Any]]] = {}
-    log: list[list[Any]] = []
-    left = limit
+    windows: list[records.Window] = []
     more = False
-    for attempt in attempts:
-        after = seq if attempt.number == number else 0
-        until = min(attempt.cursor, after + left)
+    for attempt, reached in attempts.values_list("number", "cursor"):
+        after = seq if attempt == number else 0
+        until = min(reached, after + limit)
         if until > after:
-            for key, points in records.points_between(subject, attempt.number, after, until).items():
-                metrics.setdefault(key, []).extend(points)
-            first = FIRST_LOG_LINES if cursor is None else None
-            log += records.log_between(subject, attempt.number, after, until, last=first)
-            left -= until - after
-        number, seq = attempt.number, max(until, after)
-        if until < attempt.cursor:
+            windows.append((attempt, after, until))
+            limit -= until - after
+        number, seq = attempt, max(until, after)
+        if until < reached:
             more = True
             break
     return {
@@ -58,9 +56,10 @@ def updates_after(job: Job, cursor: str | None, limit: int = 5000) -> dict[str, 
         "more": more,
         "server_time": timezone.now().timestamp(),
         "job": job_summary(job),
-        "metrics": metrics,
-        "log": log,
-        "rollouts": {"steps": [[row["step"], row["phase"], row["count"]] for row in records.rollout_steps(subject)]},
+        "metrics": records.points_between(subject, windows),
+        "log": records.log_between(subject, windows, last=FIRST_LOG_LINES if cursor is None else None),
+        "rollouts": {"newest": records.newest_rollout(subject)},
+        "checkpoints": checkpoint_steps(job),
         "timeline": [
             {
                 "id": entry.pk,
@@ -71,9 +70,15 @@ def updates_after(job: Job, cursor: str | None, limit: int = 5000) -> dict[str, 
                 "reason": entry.reason,
                 "attempt": entry.attempt,
             }
-            for entry in job.timeline.all()
+            for entry in job.timeline.filter(pk__gt=timeline_after)
         ],
     }
+
+
+def checkpoint_steps(job: Job) -> list[int]:
+    """The steps of which there are checkpoints, for the marks on the charts."""
+    rows = Checkpoint.objects.filter(made_by_kind="job", made_by_id=job.pk)
+    return sorted(set(rows.values_list("step", flat=True)))
 
 
 def _parse(cursor: str | None) -> tuple[int, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from jobs import form_views, sweep_views, text_views, views
+from jobs import chart_views, form_views, list_views, sweep_views, text_views, views
 
 urlpatterns = [
     path("jobs/<uuid:job_id>/", views.job_short, name="job"),
@@ -23,6 +23,19 @@ urlpatterns = [
     path("projects/<uuid:project_id>/jobs/<uuid:job_id>/", views.job_page, name="job"),
     path("projects/<uuid:project_id>/jobs/<uuid:job_id>/parts/", views.job_parts, name="job-parts"),
     path("projects/<uuid:project_id>/jobs/<uuid:job_id>/updates/", views.job_updates, name="job-updates"),
+    path("projects/<uuid:project_id>/jobs/<uuid:job_id>/metrics.csv", chart_views.job_metrics_csv, name="job-metrics"),
+    path("projects/<uuid:project_id>/jobs/bulk/", list_views.jobs_bulk_page, name="jobs-bulk"),
+    path("projects/<uuid:project_id>/jobs/views/", list_views.jobs_view_save, name="jobs-view-save"),
+    path(
+        "projects/<uuid:project_id>/jobs/views/<uuid:view_id>/delete/",
+        list_views.jobs_view_delete,
+        name="jobs-view-delete",
+    ),
+    path("projects/<uuid:project_id>/charts/view/", chart_views.chart_view, name="chart-view"),
+    path("projects/<uuid:project_id>/compare/", chart_views.compare_page, name="compare"),
+    path("projects/<uuid:project_id>/compare/lines/", chart_views.compare_lines, name="compare-lines"),
+    path("projects/<uuid:project_id>/compare/table.csv", chart_views.compare_table_csv, name="compare-table"),
+    path("projects/<uuid:project_id>/compare/points.csv", chart_views.compare_points_csv, name="compare-points"),
     path("projects/<uuid:project_id>/jobs/<uuid:job_id>/report/", views.job_report, name="job-report"),
     path("projects/<uuid:project_id>/jobs/<uuid:job_id>/cancel/", views.job_cancel, name="job-cancel"),
 ]

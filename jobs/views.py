@@ -17,6 +17,7 @@ from jobs.job_page import PANELS, page_context, parts_context
 from jobs.listing import job_list
 from jobs.models import Job
 from jobs.selectors import jobs_visible_to, report_bytes, updates_after
+from records.saved import chart_view_of, views_of
 from workspaces import access
 from workspaces.models import Project, Role
 from workspaces.scope import ProjectRequest, SignedInRequest, in_project
@@ -42,10 +43,12 @@ def jobs_page(request: ProjectRequest, project: Project) -> HttpResponse:
         jobs_visible_to(request.user).filter(project=project),
         group=request.GET.get("state", ""),
         search=request.GET.get("q", ""),
+        tag=request.GET.get("tag", ""),
         page=request.GET.get("page", "1"),
     )
     template = "jobs/list_table.html" if request.headers.get("HX-Target") == "job-table" else "jobs/list.html"
-    return render(request, template, {"listing": listing, "query": request.GET})
+    context = {"listing": listing, "query": request.GET, "views": views_of(project, request.user, "jobs")}
+    return render(request, template, context)
 
 
 @require_safe
@@ -60,7 +63,8 @@ def job_short(request: SignedInRequest, job_id: UUID) -> HttpResponse:
 def job_page(request: ProjectRequest, project: Project, job_id: UUID) -> HttpResponse:
     tab = request.GET.get("tab", "charts")
     job = job_of(request, job_id)
-    return render(request, "jobs/job.html", page_context(job, tab if tab in PANELS else "charts"))
+    kept = chart_view_of(project, request.user)
+    return render(request, "jobs/job.html", page_context(job, tab if tab in PANELS else "charts", kept))
 
 
 @require_safe
@@ -75,10 +79,17 @@ def job_parts(request: ProjectRequest, project: Project, job_id: UUID) -> HttpRe
 def job_updates(request: ProjectRequest, project: Project, job_id: UUID) -> HttpResponse:
     """What the page lacks after the cursor ``after``, as JSON."""
     try:
-        answer = updates_after(job_of(request, job_id), request.GET.get("after"))
+        job = job_of(request, job_id)
+        answer = updates_after(job, request.GET.get("after"), timeline_after=_entry(request.GET.get("timeline", "0")))
     except ValueError as error:
         return JsonResponse({"error": str(error)}, status=400)
     return JsonResponse(answer, headers={"Cache-Control": "no-store"})
+
+
+def _entry(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 19):
+        raise ValueError("timeline must be the id of the newest entry you have")
+    return int(text)
 
 
 @require_safe

@@ -56,3 +56,15 @@ def steps_span(bounds: tuple[float, float]) -> str:
 def slug(path: str) -> str:
     """A spec path as an id: ``data.columns.prompt → data-columns-prompt``."""
     return path.replace(".", "-")
+
+
+@register.filter
+def at(items: Any, place: int) -> Any:
+    """``items|at:2``: the third of a list, where two lists run side by side."""
+    return items[place]
+
+
+@register.filter
+def raw(value: float | None) -> str:
+    """A number as programs read it; nothing for what is missing or no number."""
+    return repr(float(value)) if isinstance(value, int | float) else ""

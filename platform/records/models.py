@@ -7,7 +7,13 @@ after the last number they have.
 
 from __future__ import annotations
 
+import uuid
+
+from django.conf import settings
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
+
+from workspaces.models import Project
 
 
 class Series(models.Model):
@@ -52,6 +58,31 @@ class MetricPoint(models.Model):
 
     def __str__(self) -> str:
         return f"{self.step}: {self.value}"
+
+
+class MetricBucket(models.Model):
+    """What a chart needs of the steps ``bucket · 2^level`` and following of a long series (records/rollup.py).
+
+    ``low`` and ``high`` are ``[value, step, t, active_s, tokens]`` of the extremes, ``last`` is ``[step, value, ...]``.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    series = models.ForeignKey(Series, on_delete=models.CASCADE, related_name="+", db_index=False)
+    level = models.PositiveSmallIntegerField()
+    bucket = models.BigIntegerField()
+    points = models.BigIntegerField()
+    gaps = models.BigIntegerField()
+    low = ArrayField(models.FloatField(), null=True)
+    high = ArrayField(models.FloatField(), null=True)
+    last = ArrayField(models.FloatField())
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["series", "level", "bucket"], name="one_bucket_per_place"),
+        ]
+
+    def __str__(self) -> str:
+        return f"bucket {self.bucket} of 2^{self.level} steps"
 
 
 class Rollout(models.Model):
@@ -109,3 +140,59 @@ class LogLine(models.Model):
 
     def __str__(self) -> str:
         return self.text[:80]
+
+
+class Tag(models.Model):
+    """A word that people put on a subject to find it again."""
+
+    id = models.BigAutoField(primary_key=True)
+    subject_kind = models.CharField(max_length=20)
+    subject_id = models.UUIDField()
+    name = models.CharField(max_length=40)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["subject_kind", "subject_id", "name"], name="one_tag_per_subject"),
+        ]
+        indexes = [models.Index(fields=["subject_kind", "name"], name="tag_by_name")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class SavedView(models.Model):
+    """A list as someone filtered it, under a name: the query string of its page. Shared ones show to the whole team."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="+")
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    page = models.CharField(max_length=20)
+    name = models.CharField(max_length=80)
+    query = models.CharField(max_length=2000)
+    shared = models.BooleanField(default=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    workspace_path = "project__workspace_id"
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["project", "page", "owner", "name"], name="one_view_per_name"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class ChartView(models.Model):
+    """How a person last set the charts of a project: the query string of the toolbar."""
+
+    id = models.BigAutoField(primary_key=True)
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="+")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    query = models.CharField(max_length=500)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["project", "user"], name="one_chart_view_per_person")]
+
+    def __str__(self) -> str:
+        return self.query

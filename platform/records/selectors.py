@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any
 from uuid import UUID
 
@@ -25,23 +25,32 @@ def _rows(subject: Subject) -> Q:
     return Q(subject_kind=subject[0], subject_id=subject[1])
 
 
-def _window(attempt: int, after: int, until: int) -> Q:
-    return Q(attempt=attempt, seq__gt=after, seq__lte=until)
+# A stretch of an attempt's journal: its number, and ``after < seq <= until``.
+Window = tuple[int, int, int]
 
 
-def points_between(subject: Subject, attempt: int, after: int, until: int) -> dict[str, list[list[Any]]]:
-    """Points of one attempt with ``after < seq <= until``, by metric.
+def _windows(windows: Collection[Window]) -> Q:
+    found = Q()
+    for attempt, after, until in windows:
+        found |= Q(attempt=attempt, seq__gt=after, seq__lte=until)
+    return found
 
-    Each is ``[attempt, seq, step, value, t (unix s), active_s, tokens]``, in the order of the journal.
+
+def points_between(subject: Subject, windows: Collection[Window]) -> dict[str, list[list[Any]]]:
+    """The points in some stretches of a subject's journals, by metric; two queries.
+
+    Each is ``[attempt, seq, step, value, t (unix s), active_s, tokens]``, in the order of the journals.
     """
+    if not windows:
+        return {}
     keys = dict(Series.objects.filter(_rows(subject)).values_list("id", "key"))
     found: dict[str, list[list[Any]]] = {}
     rows = (
-        MetricPoint.objects.filter(_window(attempt, after, until), series_id__in=list(keys))
-        .order_by("seq", "series_id")
-        .values_list("series_id", "seq", "step", "value", "at", "active_s", "tokens")
+        MetricPoint.objects.filter(_windows(windows), series_id__in=list(keys))
+        .order_by("attempt", "seq", "series_id")
+        .values_list("series_id", "attempt", "seq", "step", "value", "at", "active_s", "tokens")
     )
-    for series_id, seq, step, value, at, active_s, tokens in rows.iterator(chunk_size=5000):
+    for series_id, attempt, seq, step, value, at, active_s, tokens in rows.iterator(chunk_size=5000):
         found.setdefault(keys[series_id], []).append(
             [attempt, seq, step, number(value), at.timestamp(), round(active_s, 3), tokens]
         )
@@ -81,6 +90,21 @@ def series_of(subject: Subject, keys: Collection[str] | None = None) -> dict[str
     return found
 
 
+def every_point(subject: Subject, keys: Collection[str] | None = None) -> Iterator[tuple[Any, ...]]:
+    """Each stored point of these metrics (None: of all), also those that a later attempt wrote again.
+
+    ``(key, attempt, step, value, at, active_s, tokens)``, metric by metric in the order of the journals.
+    """
+    series = Series.objects.filter(_rows(subject))
+    if keys is not None:
+        series = series.filter(key__in=keys)
+    for pk, key in series.order_by("key").values_list("pk", "key"):
+        rows = MetricPoint.objects.filter(series_id=pk).order_by("attempt", "seq")
+        fields = rows.values_list("attempt", "step", "value", "at", "active_s", "tokens")
+        for row in fields.iterator(chunk_size=5000):
+            yield (key, *row)
+
+
 def recent_points(subjects: list[Subject], keys: list[str], limit: int = 40) -> dict[tuple[UUID, str], list[float]]:
     """The last ``limit`` finite values of some metrics of many subjects, for sparklines; one query."""
     wanted = Q()
@@ -110,13 +134,15 @@ def recent_points(subjects: list[Subject], keys: list[str], limit: int = 40) -> 
     return found
 
 
-def log_between(subject: Subject, attempt: int, after: int, until: int, last: int | None = None) -> list[list[Any]]:
-    """Log lines as ``[attempt, seq, t, level, text]``; with ``last`` only the newest so many of the stretch."""
-    rows = LogLine.objects.filter(_rows(subject), _window(attempt, after, until)).values_list(
-        "seq", "at", "level", "text"
+def log_between(subject: Subject, windows: Collection[Window], last: int | None = None) -> list[list[Any]]:
+    """Log lines as ``[attempt, seq, t, level, text]``; with ``last`` only the newest so many; one query."""
+    if not windows:
+        return []
+    rows = LogLine.objects.filter(_rows(subject), _windows(windows)).values_list(
+        "attempt", "seq", "at", "level", "text"
     )
-    chosen = list(rows.order_by("-seq")[:last])[::-1] if last else list(rows.order_by("seq"))
-    return [[attempt, seq, at.timestamp(), level, text] for seq, at, level, text in chosen]
+    chosen = list(rows.order_by("-attempt", "-seq")[:last])[::-1] if last else list(rows.order_by("attempt", "seq"))
+    return [[attempt, seq, at.timestamp(), level, text] for attempt, seq, at, level, text in chosen]
 
 
 def log_tail(subject: Subject, count: int = 200) -> list[LogLine]:
@@ -127,6 +153,12 @@ def log_tail(subject: Subject, count: int = 200) -> list[LogLine]:
 def log_lines(subject: Subject) -> QuerySet[LogLine]:
     """The whole log over all attempts, in its order; to be iterated over, it may be long."""
     return LogLine.objects.filter(_rows(subject)).order_by("attempt", "seq")
+
+
+def newest_rollout(subject: Subject) -> tuple[int, int] | None:
+    """Attempt and journal number of the newest rollout: it changes whenever there is a new one."""
+    rows = Rollout.objects.filter(_rows(subject)).order_by("-attempt", "-seq")
+    return rows.values_list("attempt", "seq").first()
 
 
 def rollout_steps(subject: Subject) -> list[dict[str, Any]]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 from django.db.models import F
 
-from records.models import LogLine, MetricPoint, Rollout, Series
+from records.models import LogLine, MetricBucket, MetricPoint, Rollout, Series, Tag
+from records.rollup import ROLLED_FROM, rollup_extend, steps_of
 
 Event = Mapping[str, Any]
 
@@ -61,10 +62,12 @@ def forget(*, subject_kind: str, subject_ids: Sequence[UUID]) -> None:
     for start in range(0, len(subject_ids), 500):
         subjects = {"subject_kind": subject_kind, "subject_id__in": subject_ids[start : start + 500]}
         series = Series.objects.filter(**subjects)
+        MetricBucket.objects.filter(series__in=series).delete()
         MetricPoint.objects.filter(series__in=series).delete()
         series.delete()
         Rollout.objects.filter(**subjects).delete()
         LogLine.objects.filter(**subjects).delete()
+        Tag.objects.filter(**subjects).delete()
 
 
 def clean(value: Any) -> str:
@@ -93,13 +96,23 @@ def _store_points(subject: dict[str, Any], attempt: int, events: list[Event]) ->
             )
     MetricPoint.objects.bulk_create(points, ignore_conflicts=True, batch_size=2000)
     latest = {point.series_id: point for point in points}
-    counts: dict[int, int] = {}
+    steps: dict[int, list[int]] = {}
     for point in points:
-        counts[point.series_id] = counts.get(point.series_id, 0) + 1
+        steps.setdefault(point.series_id, []).append(point.step)
     for series_id, point in latest.items():
         Series.objects.filter(pk=series_id).update(
-            points=F("points") + counts[series_id], last_step=point.step, last_value=point.value, last_at=point.at
+            points=F("points") + len(steps[series_id]), last_step=point.step, last_value=point.value, last_at=point.at
         )
+    _roll_up({row.pk: row.points for row in series.values()}, steps)
+
+
+def _roll_up(before: dict[int, int], steps: dict[int, list[int]]) -> None:
+    """Keep the buckets of the series that are long; one that has just become so gets those of all its points."""
+    long = {pk: found for pk, found in steps.items() if before[pk] + len(found) > ROLLED_FROM}
+    new = [pk for pk in long if before[pk] <= ROLLED_FROM]
+    wanted: dict[int, Collection[int]] = {**long}
+    wanted.update(steps_of(new) if new else {})
+    rollup_extend(wanted)
 
 
 def _rollout_fields(event: Event, hide: Callable[[str], str]) -> dict[str, Any]:

@@ -82,3 +82,10 @@ def job_tabs() -> tuple[str, ...]:
 def settle(page: Any) -> None:
     """Wait until the page has everything the server had to tell."""
     page.wait_for_selector("body[data-caught-up]", state="attached")
+
+
+def until(page: Any, condition: Callable[[], bool], seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        page.wait_for_timeout(20)

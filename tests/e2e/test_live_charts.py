@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 from django.contrib.sessions.models import Session
 from django.urls import reverse
 from job_rows import run_job, write_log, write_points, write_rollouts
-from job_site import aside, curves, serving, settle
+from job_site import aside, curves, serving, settle, until
 
 from jobs.hints import send
 from jobs.models import Attempt, Job
@@ -65,13 +64,6 @@ def publish(attempt: Attempt, values: dict[str, list[float]], first_step: int) -
 
 def steps_shown(page: Any, key: str = "train/reward") -> list[int]:
     return page.evaluate("(key) => window.tuneyard.job.store.get(key)?.points.map((point) => point.step) ?? []", key)
-
-
-def until(page: Any, condition: Callable[[], bool], seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        page.wait_for_timeout(20)
 
 
 def status(page: Any) -> str:
@@ -163,6 +155,7 @@ def test_what_happened_between_the_page_and_the_socket_is_there(visit, alice, si
 def test_an_update_leaves_zoom_and_smoothing_alone(opened, attempt):
     page = opened(size=(1280, 500)).page
     plot = page.locator(f"{REWARD} .nsewdrag").first
+    plot.scroll_into_view_if_needed()
     box = plot.bounding_box()
     page.mouse.move(box["x"] + box["width"] * 0.3, box["y"] + box["height"] / 2)
     page.mouse.down()

@@ -55,32 +55,66 @@ export function thin(values, most) {
 }
 
 /**
- * What to draw of a series. `start` is the unix time of the job's start. On a log axis values of zero and below have
- * no place: they are gaps, counted in `notDrawn`.
+ * The line through some points, as it is drawn: gaps are null. On a log axis what is zero or below has no place: on the
+ * y-axis it is a gap, on the x-axis the point goes; both are counted in `notDrawn`.
  */
-export function curve(series, { x, smoothing, log, start, most = 2000 }) {
-  const axis = X_AXES[x] ?? X_AXES.step;
-  const xs = series.points.map((point) => axis.of(point, start));
+export function line(xs, values, { smoothing, log, logx, most = 2000 }) {
   let notDrawn = 0;
-  const raw = series.points.map((point) => {
-    if (!isFiniteValue(point.value)) return null;
-    if (log && point.value <= 0) {
-      notDrawn += 1;
-      return null;
-    }
-    return point.value;
-  });
+  const kept = [];
+  const raw = [];
+  for (let index = 0; index < xs.length; index += 1) {
+    const value = values[index];
+    const fits = !logx || xs[index] > 0;
+    if (isFiniteValue(value) && (!fits || (log && value <= 0))) notDrawn += 1;
+    if (!fits) continue;
+    kept.push(xs[index]);
+    raw.push(!isFiniteValue(value) || (log && value <= 0) ? null : value);
+  }
   const smoothed = smoothing > 0 ? smooth(raw, smoothing) : null;
-  const pick = (values) => {
-    const kept = thin(values, most);
-    return { x: kept.map((index) => xs[index]), y: kept.map((index) => values[index]) };
+  const pick = (ys) => {
+    const chosen = thin(ys, most);
+    return { x: chosen.map((index) => kept[index]), y: chosen.map((index) => ys[index]) };
   };
-  return {
-    raw: pick(raw),
-    smoothed: smoothed && pick(smoothed),
-    notDrawn,
-    restarts: series.restarts.map((point) => axis.of(point, start)),
-  };
+  return { raw: pick(raw), smoothed: smoothed && pick(smoothed), notDrawn };
+}
+
+/** What to draw of a job's series. `start` is the unix time of the job's start. */
+export function curve(series, view, start) {
+  const axis = X_AXES[view.x] ?? X_AXES.step;
+  const xs = series.points.map((point) => axis.of(point, start));
+  const drawn = line(xs, series.points.map((point) => point.value), view);
+  return { ...drawn, restarts: series.restarts.map((point) => axis.of(point, start)) };
+}
+
+/** Where a step lies on the x-axis, by this series' points; null where it has none so far. */
+export function placeOf(series, step, x, start) {
+  const { points } = series;
+  let low = 0;
+  let high = points.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (points[middle].step < step) low = middle + 1;
+    else high = middle;
+  }
+  return low < points.length ? (X_AXES[x] ?? X_AXES.step).of(points[low], start) : null;
+}
+
+/**
+ * The y-range to show, or null for that of the data. With `clip`: what 5 to 95 % of the values cover. A line that is
+ * level gets room by its own size: 0.0002 must not lie in a range from −1 to 1.
+ */
+export function rangeOf(columns, { clip, log }) {
+  const values = columns.flat().filter((value) => value !== null).map((value) => (log ? Math.log10(value) : value));
+  if (!values.length) return null;
+  values.sort((a, b) => a - b);
+  const at = (share) => values[Math.round(share * (values.length - 1))];
+  const [low, high] = clip ? [at(0.05), at(0.95)] : [values[0], values[values.length - 1]];
+  if (high - low <= Math.abs(high) * 1e-9) {
+    const room = log ? 0.5 : Math.abs(high) / 2 || 0.5;
+    return [low - room, high + room];
+  }
+  const room = (high - low) * 0.06;
+  return clip ? [low - room, high + room] : null;
 }
 
 /** Which way a metric has gone lately: 1, -1 or 0, from the smoothed value now and a tenth of the way back. */

@@ -21,6 +21,7 @@ export class Feed {
   constructor({ url, socketUrl, onUpdate, onStatus, fetch = window.fetch.bind(window), Socket = window.WebSocket }) {
     Object.assign(this, { url, socketUrl, onUpdate, onStatus, fetch, Socket });
     this.cursor = null;
+    this.entry = 0; // the newest of the timeline's entries
     this.status = "connecting";
     this.stopped = false;
     this.pulling = null;
@@ -80,6 +81,7 @@ export class Feed {
       const answer = await this.ask();
       if (answer === null) return;
       this.cursor = answer.cursor;
+      this.entry = answer.timeline[answer.timeline.length - 1]?.id ?? this.entry;
       more = answer.more;
       this.onUpdate(answer);
       if (answer.job.terminal && !more) this.stop("ended");
@@ -87,7 +89,8 @@ export class Feed {
   }
 
   async ask() {
-    const address = this.cursor === null ? this.url : `${this.url}?after=${encodeURIComponent(this.cursor)}`;
+    const known = `?after=${encodeURIComponent(this.cursor)}&timeline=${this.entry}`;
+    const address = this.cursor === null ? this.url : this.url + known;
     const given = new AbortController();
     const timeout = setTimeout(() => given.abort(), 20000);
     try {

@@ -1,13 +1,16 @@
 // The job page: joins the feed with header, charts, log and rollouts.
 
-import { Charts, View } from "./charts.js";
+import { Charts } from "./charts.js";
 import { left, money, number, percent } from "./format.js";
+import { JobSource } from "./job_source.js";
 import { Feed } from "./live.js";
 import { LogView } from "./log.js";
 import { MetricStore } from "./store.js";
 import { Strip } from "./strip.js";
+import { View, bindToolbar } from "./view.js";
 
 const tuneyard = window.tuneyard;
+const MOST_IN_ADDRESS = 50;
 const STALE_S = 60;
 const ROLLOUTS_MS = 3000;
 
@@ -21,8 +24,12 @@ class JobPage {
     this.config = config;
     this.state = config.state;
     this.store = new MetricStore();
-    this.view = new View();
-    this.charts = new Charts(document.getElementById("charts"), this.store, this.view, () => this.start());
+    this.checkpoints = [];
+    this.view = new View({ kept: config.chart_view, url: config.keep_view });
+    this.charts = new Charts(document.getElementById("charts"), this.view, {
+      sourceOf: (key) => new JobSource(key, this),
+      csv: (...keys) => `${config.metrics}?${new URLSearchParams(keys.map((key) => ["key", key]))}`,
+    });
     this.strip = new Strip(document.getElementById("strip"), this.store);
     this.log = new LogView(document.getElementById("panel-log"));
     this.badge = document.getElementById("live-badge");
@@ -62,6 +69,7 @@ class JobPage {
     this.serverTime = answer.server_time;
     this.heardAt = performance.now();
     const changed = this.store.add(answer.metrics);
+    this.checkpoints = answer.checkpoints;
     this.log.add(answer.log);
     this.head(answer.job);
     this.charts.update(changed);
@@ -153,8 +161,8 @@ class JobPage {
 
   // -- Rollouts: fetched as HTML; follows the newest step until one chooses another.
 
-  rollouts({ steps }) {
-    const newest = steps.length ? String(steps.reduce((sum, [, , count]) => sum + count, 0)) : "";
+  rollouts(found) {
+    const newest = found.newest?.join(":") ?? "";
     if (newest === this.newestRollouts) return;
     const first = this.newestRollouts === "";
     this.newestRollouts = newest;
@@ -224,21 +232,15 @@ class JobPage {
 
   toolbar() {
     const tools = document.getElementById("chart-tools");
-    const [x, smoothing, log] = ["x", "smooth", "log"].map((name) => tools.querySelector(`[name="${name}"]`));
-    const shown = tools.querySelector("output");
-    x.value = this.view.x;
-    smoothing.value = String(this.view.smoothing);
-    log.checked = this.view.log;
-    shown.textContent = this.view.smoothing.toFixed(2);
-    tools.addEventListener("submit", (event) => event.preventDefault());
-    tools.addEventListener("input", () => {
-      this.view.x = x.value;
-      this.view.smoothing = Number(smoothing.value);
-      this.view.log = log.checked;
-      shown.textContent = this.view.smoothing.toFixed(2);
-      this.view.save();
+    const csv = tools.querySelector("[data-points-csv]");
+    const changed = () => {
+      const { shown } = this.charts;
+      csv.href = this.view.show.trim() && shown.length <= MOST_IN_ADDRESS ? this.charts.csv(...shown) : this.config.metrics;
       this.charts.viewChanged();
-    });
+    };
+    bindToolbar(tools, this.view, changed);
+    csv.addEventListener("pointerdown", changed);
+    csv.addEventListener("focus", changed);
   }
 }
 

@@ -31,6 +31,7 @@ from delivery.models import Message
 from delivery.services import message_enqueue
 from jobs.models import Job, Sweep, SweepMember
 from records.models import Rollout
+from records.saved import view_save
 from trainers.storage import Storage
 from workspaces.invitations import invitation_create
 from workspaces.models import ApiToken, Membership, Project, Role, SharedLink, User, Workspace
@@ -208,14 +209,16 @@ def _things(project: Project, owner: User) -> dict[str, Any]:
         description=MARKER,
     )
     job = _job(project, owner)
+    view = view_save(project=project, owner=owner, page="jobs", name=MARKER, query="state=failed")
     version = _model(project, job)
     return {
         "dataset_id": data.dataset_id,
         "reward_id": reward.reward_id,
         "job_id": job.pk,
+        "view_id": view.pk,
+        "sweep_id": _sweep(project, job, owner).pk,
         "link_id": _link(job).pk,
         "rollout_id": Rollout.objects.filter(subject_id=job.pk).values_list("pk", flat=True)[0],
-        "sweep_id": _sweep(project, job, owner).pk,
         "checkpoint_id": version.checkpoint_id,
         "model_id": version.model_id,
         "version_id": version.pk,

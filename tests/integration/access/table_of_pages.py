@@ -149,6 +149,15 @@ JOBS = (
     at(f"{JOB}/shares/<uuid:link_id>/revoke/", post=EDITOR),
     # The key in the address opens it, and nothing else does.
     at("shared/<str:key>/", get=PUBLIC, args={"key": "wrong"}),
+    at(f"{PROJECT}/jobs/bulk/", get=EDITOR, post=EDITOR, query="do=tag&jobs={job_id}", form={"do": "tag"}),
+    at(f"{PROJECT}/jobs/views/", post=VIEWER, form={"name": "Mine", "query": "state=failed"}),
+    at(f"{PROJECT}/jobs/views/<uuid:view_id>/delete/", post=MINE),
+    at(f"{JOB}/metrics.csv", get=VIEWER),
+    at(f"{PROJECT}/charts/view/", post=VIEWER, form={"query": "x=tokens"}),
+    at(f"{PROJECT}/compare/", get=VIEWER, query="jobs={job_id}"),
+    at(f"{PROJECT}/compare/lines/", get=VIEWER, query="jobs={job_id}&key=train/x", quiet=True),
+    at(f"{PROJECT}/compare/table.csv", get=VIEWER, query="jobs={job_id}"),
+    at(f"{PROJECT}/compare/points.csv", get=VIEWER, query="jobs={job_id}"),
     at(f"{JOB}/cancel/", get=EDITOR, post=EDITOR),
 )
 
