@@ -14,7 +14,7 @@ from jobs.models import Attempt, Job, Submission, Sweep, SweepMember, TimelineEn
 from jobs.services import HOLDER, job_cancel
 from jobs.states import TERMINAL
 from records import services as records
-from records.models import LogLine, MetricPoint, Rollout, Series
+from records.models import LogLine, MetricPoint, Rollout, Series, Tag
 from trainers.runtime.payload import attempt_folder, checkpoint_prefix
 from trainers.runtime.segments import journal_prefix
 from trainers.storage import Storage
@@ -40,6 +40,7 @@ class JobsHolding(Holding):
         yield "points", MetricPoint.objects.filter(series__in=series)
         yield "rollouts", Rollout.objects.filter(**of_jobs)
         yield "log", LogLine.objects.filter(**of_jobs)
+        yield "tags", Tag.objects.filter(**of_jobs)
 
     def tables_of_person(self, user: User) -> Iterable[tuple[str, QuerySet[Any]]]:
         yield "jobs", Job.objects.filter(submitted_by=user)
