@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from django.db import transaction
 from django.db.models import QuerySet
 
 from jobs.deleting import job_delete
@@ -15,6 +16,7 @@ from jobs.states import TABLE, TERMINAL, Row, State
 from records.tags import tag_add, tag_name, tag_remove
 from workspaces.errors import Refused
 from workspaces.models import User
+from workspaces.services import audit
 
 MOST = 200
 ACTIONS = ("cancel", "delete", "tag", "untag")
@@ -51,7 +53,7 @@ def read_ids(texts: Iterable[str]) -> list[UUID]:
 
 def choices(jobs: QuerySet[Job], ids: list[UUID], action: str) -> list[Choice]:
     """The named jobs among ``jobs`` (what the caller may see), in the order they were named."""
-    found = {job.pk: job for job in jobs.filter(pk__in=ids)}
+    found = {job.pk: job for job in jobs.filter(pk__in=ids).select_related("project__workspace")}
     return [Choice(found[id], _why_not(found[id], action)) for id in ids if id in found]
 
 
@@ -71,7 +73,12 @@ def jobs_bulk(*, jobs: QuerySet[Job], ids: list[UUID], action: str, actor: User,
     fitting = [choice.job for choice in chosen if not choice.why_not]
     if action in ("tag", "untag"):
         change = tag_add if action == "tag" else tag_remove
-        change(kind="job", ids=[job.pk for job in fitting], name=tag_name(tag))
+        name = tag_name(tag)
+        with transaction.atomic():
+            change(kind="job", ids=[job.pk for job in fitting], name=name)
+            for job in fitting:
+                workspace = job.project.workspace
+                audit(workspace=workspace, actor=actor, action=f"job.{action}", obj=job, detail={"tag": name})
         outcome.done = len(fitting)
     else:
         for job in fitting:

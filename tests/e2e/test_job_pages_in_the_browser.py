@@ -144,7 +144,7 @@ def test_the_list_filters_and_searches(visit, alice, site, project, version):
     page = window.open(reverse("jobs", args=[project.pk]))
     page.get_by_role("link", name="Failed 2").click()
     page.get_by_label("Search by name").fill("poem")
-    page.get_by_role("button", name="Search").click()
+    page.get_by_role("main").get_by_role("button", name="Search").click()
     assert page.locator(".job-table tbody tr").count() == 1
     assert "state=failed" in page.url and "q=poem" in page.url
     page.go_back()
