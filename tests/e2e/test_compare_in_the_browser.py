@@ -73,7 +73,7 @@ def test_runs_are_overlaid_sorted_compared_and_taken_out(visit, alice, site, job
     assert "hyperparameters.learning_rate" in page.locator("[data-parallel-told]").inner_text()
     page.locator(".run-remove").first.click()
     page.get_by_role("heading", name="Compare 2 runs").wait_for()
-    assert len(set(drawn(page))) == 2
+    until(page, lambda: len(set(drawn(page))) == 2)
     assert window.problems == []
 
 
