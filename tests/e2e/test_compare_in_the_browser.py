@@ -49,10 +49,10 @@ def address(jobs: list[Job], query: str = "") -> str:
 
 def drawn(page: Any, card: str = LOSS) -> list[Any]:
     """The names of the lines of a chart, once it is drawn."""
-    page.wait_for_selector(f"{card} .main-svg")
-    return page.evaluate(
-        "(card) => document.querySelector(`${card} .chart-plot`).data.map((trace) => trace.name)", card
-    )
+    names = "(card) => document.querySelector(`${card} .chart-plot`)?.data?.map((trace) => trace.name) ?? []"
+    # An empty plot stands there before its lines have come.
+    until(page, lambda: page.evaluate(names, card))
+    return page.evaluate(names, card)
 
 
 def test_runs_are_overlaid_sorted_compared_and_taken_out(visit, alice, site, jobs):
