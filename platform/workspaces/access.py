@@ -44,5 +44,19 @@ def get(queryset: QuerySet[M], id: Any, user: User, need: Role = Role.VIEWER) ->
     except (ObjectDoesNotExist, ValidationError, ValueError, TypeError):
         raise Http404(f"There is no such {queryset.model._meta.verbose_name}, or it is not yours to see.") from None
     if need > Role.VIEWER and not visible(queryset, user, need).filter(pk=found.pk).exists():
-        raise PermissionDenied(f"This needs the role {Role(need).label} in the workspace; ask one of its admins.")
+        raise lacking(need)
     return found
+
+
+def check(role: Role | None, need: Role) -> Role:
+    """The role a person has, if it is at least ``need``; ``Http404`` for a stranger, else ``PermissionDenied``."""
+    if role is None:
+        raise Http404
+    if role < need:
+        raise lacking(need)
+    return role
+
+
+def lacking(need: Role) -> PermissionDenied:
+    """What to raise for a member whose role is too low."""
+    return PermissionDenied(f"This needs the role {Role(need).label} in the workspace; ask one of its admins.")

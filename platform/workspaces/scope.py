@@ -7,8 +7,7 @@ from functools import wraps
 from typing import Any, cast
 from uuid import UUID
 
-from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponseBase
+from django.http import HttpRequest, HttpResponseBase
 
 from workspaces import access, selectors
 from workspaces.models import Project, Role, User, Workspace
@@ -47,12 +46,8 @@ def in_project(need: Role = Role.VIEWER) -> Callable[[View], View]:
             user = cast("User", request.user)
             scoped = cast("ProjectRequest", request)
             scoped.project = access.get(Project.objects.select_related("workspace"), project_id, user)
-            role = selectors.role_in(scoped.project.workspace_id, user)
-            if role is None:
-                raise Http404
-            if role < need:
-                raise PermissionDenied(f"This needs the role {need.label} in the workspace; ask one of its admins.")
-            scoped.role, scoped.may_edit = role, role >= Role.EDITOR
+            scoped.role = access.check(selectors.role_in(scoped.project.workspace_id, user), need)
+            scoped.may_edit = scoped.role >= Role.EDITOR
             response = view(scoped, scoped.project, *args, **kwargs)
             remember_project(request, response, scoped.project)
             return response
@@ -79,12 +74,8 @@ def in_workspace(need: Role = Role.VIEWER) -> Callable[[View], View]:
             user = cast("User", request.user)
             scoped = cast("WorkspaceRequest", request)
             scoped.workspace = access.get(Workspace.objects.all(), workspace_id, user)
-            role = selectors.role_in(scoped.workspace.pk, user)
-            if role is None:
-                raise Http404
-            if role < need:
-                raise PermissionDenied(f"This needs the role {need.label} in the workspace; ask one of its admins.")
-            scoped.role, scoped.may_manage = role, role >= Role.ADMIN
+            scoped.role = access.check(selectors.role_in(scoped.workspace.pk, user), need)
+            scoped.may_manage = scoped.role >= Role.ADMIN
             return view(scoped, scoped.workspace, *args, **kwargs)
 
         return inner

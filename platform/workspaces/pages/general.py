@@ -9,7 +9,7 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST
 
-from workspaces import closing, export, membership, quota, services
+from workspaces import access, closing, export, membership, quota, services
 from workspaces.downloads import download
 from workspaces.errors import Refused
 from workspaces.models import Role, Workspace
@@ -41,7 +41,7 @@ def general(request: WorkspaceRequest, workspace: Workspace) -> HttpResponseBase
     form = WorkspaceForm(request.POST or None, initial={"name": workspace.name})
     if request.method == "POST":
         if not request.may_manage:
-            raise PermissionDenied("This needs the role admin in the workspace; ask one of its admins.")
+            raise access.lacking(Role.ADMIN)
         if form.is_valid():
             try:
                 services.workspace_rename(workspace=workspace, name=form.cleaned_data["name"], actor=request.user)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from uuid import UUID
 
 from django.contrib import messages
-from django.core.exceptions import PermissionDenied
 from django.http import HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
@@ -44,7 +43,7 @@ def secret_list(request: WorkspaceRequest, workspace: Workspace) -> HttpResponse
     form = SecretForm(request.POST or None) if request.may_manage else None
     if request.method == "POST":
         if form is None:
-            raise PermissionDenied("This needs the role admin in the workspace; ask one of its admins.")
+            raise access.lacking(Role.ADMIN)
         if form.is_valid():
             try:
                 secret = vault.secret_set(workspace=workspace, actor=request.user, **form.cleaned_data)

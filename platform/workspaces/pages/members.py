@@ -6,7 +6,6 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.core.exceptions import PermissionDenied
 from django.http import HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.utils import timezone
@@ -28,7 +27,7 @@ def member_list(request: WorkspaceRequest, workspace: Workspace) -> HttpResponse
     form = InvitationForm(request.role, request.POST or None) if request.may_manage else None
     if request.method == "POST":
         if form is None:
-            raise PermissionDenied("This needs the role admin in the workspace; ask one of its admins.")
+            raise access.lacking(Role.ADMIN)
         if form.is_valid() and _invite(request, workspace, form):
             return redirect("members", workspace.pk)
     context: dict[str, Any] = {
@@ -53,15 +52,13 @@ def _line(line: selectors.MemberLine, request: WorkspaceRequest) -> dict[str, An
     """A member with what the person who looks may do to them; the service has the last word."""
     is_me = line.user.pk == request.user.pk
     below = line.role < Role.OWNER or request.role == Role.OWNER
-    highest = request.role if not is_me else line.role
-    roles = roles_up_to(highest) if (request.may_manage and below) or (is_me and request.may_manage) else []
     return {
         "user": line.user,
         "role": line.role,
         "joined_at": line.joined_at,
         "last_active": line.last_active,
         "is_me": is_me,
-        "roles": roles,
+        "roles": roles_up_to(request.role) if request.may_manage and below else [],
         "may_remove": request.may_manage and below and not is_me,
     }
 
@@ -84,7 +81,7 @@ def _invite(request: WorkspaceRequest, workspace: Workspace, form: InvitationFor
 def member_role(request: WorkspaceRequest, workspace: Workspace, user_id: UUID) -> HttpResponseBase:
     form = RoleForm(request.POST)
     if not request.may_manage:
-        raise PermissionDenied("This needs the role admin in the workspace; ask one of its admins.")
+        raise access.lacking(Role.ADMIN)
     if not form.is_valid():
         messages.error(request, _("Choose one of the roles."))
         return redirect("members", workspace.pk)
