@@ -6,6 +6,7 @@ import logging
 import re
 from collections.abc import Iterable
 from datetime import timedelta
+from functools import lru_cache
 from uuid import UUID
 
 from django.db import transaction
@@ -103,6 +104,12 @@ def mask_of_person(user: User) -> Mask:
 
 
 def _mask(sealed: Iterable[str]) -> Mask:
+    return _mask_of(*sealed)
+
+
+# Asked for at every stretch of every journal: opening the texts again each time would cost more than the rest.
+@lru_cache(maxsize=256)
+def _mask_of(*sealed: str) -> Mask:
     values = []
     for text in sealed:
         try:
