@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from django.urls import path
+from django.urls import include, path
 
 from jobs import chart_views, form_views, list_views, sweep_views, text_views, views
 
 urlpatterns = [
+    path("", include("jobs.life_urls")),
+    path("", include("jobs.reading_urls")),
     path("jobs/<uuid:job_id>/", views.job_short, name="job"),
     path("projects/<uuid:project_id>/jobs/", views.jobs_page, name="jobs"),
     path("projects/<uuid:project_id>/jobs/new/", form_views.job_new, name="job-new"),

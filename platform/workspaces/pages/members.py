@@ -10,6 +10,7 @@ from django.http import HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from workspaces import access, invitations, membership, selectors
@@ -41,10 +42,10 @@ def member_list(request: WorkspaceRequest, workspace: Workspace) -> HttpResponse
 
 
 ROLE_MEANING = (
-    ("viewer", _("looks at everything")),
-    ("editor", _("also uploads, edits, starts and stops jobs")),
-    ("admin", _("also manages members, secrets and tokens, and reads the audit log")),
-    ("owner", _("also makes owners, hands over and deletes the workspace")),
+    ("viewer", gettext_lazy("looks at everything")),
+    ("editor", gettext_lazy("also uploads, edits, starts and stops jobs")),
+    ("admin", gettext_lazy("also manages members, secrets and tokens, and reads the audit log")),
+    ("owner", gettext_lazy("also makes owners, hands over and deletes the workspace")),
 )
 
 
