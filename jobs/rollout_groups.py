@@ -9,8 +9,9 @@ from typing import Any
 from urllib.parse import urlencode
 
 from jobs.models import Job
-from records.rollout_pages import CUT, FOUND, Filter, TooSlow, rollouts_found, rollouts_of_step
+from records.rollout_pages import CUT, FOUND, Filter, rollouts_found, rollouts_of_step
 from records.selectors import rollout_steps
+from records.time_limit import TooSlow
 
 PHASES = {
     "train": "training",

@@ -11,16 +11,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
-from uuid import UUID
 
-from django.db import connection, transaction
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Left, Length
-from django.db.utils import DataError, OperationalError
+from django.db.utils import DataError
 
 from records.models import LogLine
+from records.selectors import Subject
+from records.time_limit import TooSlow, time_limit
 
-Subject = tuple[str, UUID]
 Key = tuple[int, int]
 LEVELS = ("debug", "info", "warning", "error")
 WINDOW = 300
@@ -44,7 +43,7 @@ class Lines:
     regex: bool = False
 
     def of(self, subject: Subject) -> QuerySet[LogLine]:
-        rows = LogLine.objects.filter(subject_kind=subject[0], subject_id=subject[1])
+        rows = _all_lines(subject)
         if self.level in LEVELS[1:]:
             rows = rows.filter(level__in=LEVELS[LEVELS.index(self.level) :])
         if self.attempt is not None:
@@ -59,10 +58,7 @@ def window_before(subject: Subject, lines: Lines, key: Key | None, count: int = 
 
     Each is ``[attempt, seq, t (unix s), level, text, length of the whole text]``.
     """
-    rows = lines.of(subject)
-    if key is not None:
-        rows = rows.filter(Q(attempt__lt=key[0]) | Q(attempt=key[0], seq__lt=key[1]), attempt__lte=key[0])
-    return _shown(rows.order_by("-attempt", "-seq"), count)[::-1]
+    return _newest(subject, lines, key, count)[::-1]
 
 
 def window_after(subject: Subject, lines: Lines, key: Key, count: int = WINDOW) -> list[list[Any]]:
@@ -83,11 +79,8 @@ def search(subject: Subject, lines: Lines, before: Key | None = None) -> list[li
 
     Raises :class:`SearchProblem` for an expression that is none, and for a search that takes too long.
     """
-    rows = lines.of(subject)
-    if before is not None:
-        rows = rows.filter(Q(attempt__lt=before[0]) | Q(attempt=before[0], seq__lt=before[1]), attempt__lte=before[0])
     with bounded():
-        return _shown(rows.order_by("-attempt", "-seq"), HITS)
+        return _newest(subject, lines, before, HITS)
 
 
 def key_at(subject: Subject, moment: datetime) -> Key | None:
@@ -95,7 +88,7 @@ def key_at(subject: Subject, moment: datetime) -> Key | None:
 
     Found by halving each attempt's numbers, as lines come in the order of time: some twenty looks at the index.
     """
-    rows = LogLine.objects.filter(subject_kind=subject[0], subject_id=subject[1])
+    rows = _all_lines(subject)
     last: Key | None = None
     for attempt in attempts_of(subject):
         mine = rows.filter(attempt=attempt)
@@ -118,13 +111,25 @@ def key_at(subject: Subject, moment: datetime) -> Key | None:
 
 def attempts_of(subject: Subject) -> list[int]:
     """The attempts that wrote lines; one look at the index for each."""
-    rows = LogLine.objects.filter(subject_kind=subject[0], subject_id=subject[1]).order_by("attempt")
+    rows = _all_lines(subject).order_by("attempt")
     found: list[int] = []
     number = rows.values_list("attempt", flat=True).first()
     while number is not None:
         found.append(number)
         number = rows.filter(attempt__gt=number).values_list("attempt", flat=True).first()
     return found
+
+
+def _all_lines(subject: Subject) -> QuerySet[LogLine]:
+    return LogLine.objects.filter(subject_kind=subject[0], subject_id=subject[1])
+
+
+def _newest(subject: Subject, lines: Lines, before: Key | None, count: int) -> list[list[Any]]:
+    """The newest lines before a key (None: of all), newest first."""
+    rows = lines.of(subject)
+    if before is not None:
+        rows = rows.filter(Q(attempt__lt=before[0]) | Q(attempt=before[0], seq__lt=before[1]), attempt__lte=before[0])
+    return _shown(rows.order_by("-attempt", "-seq"), count)
 
 
 def _shown(rows: QuerySet[LogLine], count: int) -> list[list[Any]]:
@@ -138,15 +143,11 @@ def _shown(rows: QuerySet[LogLine], count: int) -> list[list[Any]]:
 def bounded() -> Iterator[None]:
     """Inside, a query may take only so long, and its expression may be wrong."""
     try:
-        with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute("SET LOCAL statement_timeout = %s", [SECONDS * 1000])
+        with time_limit(SECONDS):
             yield
-            cursor.execute("SET LOCAL statement_timeout = 0")
     except DataError:
         raise SearchProblem("This is not a regular expression that the database knows.") from None
-    except OperationalError as error:
-        if "statement timeout" not in str(error):
-            raise
+    except TooSlow:
         raise SearchProblem(
             f"The search took longer than {SECONDS} seconds. Choose a level or an attempt, or look for plain text."
         ) from None

@@ -6,29 +6,21 @@ queries a page takes does not depend on how many rollouts there are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
-from uuid import UUID
 
-from django.db import connection, transaction
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Left, Length
-from django.db.utils import OperationalError
 
 from records.models import Rollout
+from records.selectors import Subject
+from records.time_limit import time_limit
 
-Subject = tuple[str, UUID]
 # Characters of a text that come with a page; the rest is asked for.
 CUT = 4000
 MOST = 2000
 FOUND = 100
 SECONDS = 3
-
-
-class TooSlow(Exception):
-    """The search took longer than it may."""
 
 
 @dataclass(frozen=True)
@@ -72,13 +64,13 @@ def rollouts_of_step(subject: Subject, step: int, phase: str, wanted: Filter) ->
     attempt = rows.order_by("-attempt").values_list("attempt", flat=True).first()
     if attempt is None:
         return []
-    with _bounded():
+    with time_limit(SECONDS):
         return _cut(rows.filter(wanted.query(), attempt=attempt).order_by("greedy", "group", "index"), MOST)
 
 
 def rollouts_found(subject: Subject, wanted: Filter) -> list[dict[str, Any]]:
     """The newest rollouts of any step that pass the filter, at most ``FOUND``. Raises :class:`TooSlow`."""
-    with _bounded():
+    with time_limit(SECONDS):
         return _cut(_rows(subject).filter(wanted.query()).order_by("-step", "group", "index"), FOUND)
 
 
@@ -120,17 +112,3 @@ def _cut(rows: QuerySet[Rollout], most: int) -> list[dict[str, Any]]:
         completion_length=Length("completion"),
     )
     return [{**row, "prompt": row["first_prompt"], "completion": row["first_completion"]} for row in found[:most]]
-
-
-@contextmanager
-def _bounded() -> Iterator[None]:
-    """Inside, a query may take only so long."""
-    try:
-        with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute("SET LOCAL statement_timeout = %s", [SECONDS * 1000])
-            yield
-            cursor.execute("SET LOCAL statement_timeout = 0")
-    except OperationalError as error:
-        if "statement timeout" in str(error):
-            raise TooSlow from None
-        raise
