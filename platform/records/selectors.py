@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, Q
 
 from records.models import LogLine, MetricPoint, Rollout, Series
 
@@ -150,11 +150,6 @@ def log_tail(subject: Subject, count: int = 200) -> list[LogLine]:
     return list(LogLine.objects.filter(_rows(subject)).order_by("-attempt", "-seq")[:count])[::-1]
 
 
-def log_lines(subject: Subject) -> QuerySet[LogLine]:
-    """The whole log over all attempts, in its order; to be iterated over, it may be long."""
-    return LogLine.objects.filter(_rows(subject)).order_by("attempt", "seq")
-
-
 def newest_rollout(subject: Subject) -> tuple[int, int] | None:
     """Attempt and journal number of the newest rollout: it changes whenever there is a new one."""
     rows = Rollout.objects.filter(_rows(subject)).order_by("-attempt", "-seq")
@@ -165,17 +160,3 @@ def rollout_steps(subject: Subject) -> list[dict[str, Any]]:
     """Where there are rollouts: ``[{"step", "phase", "count"}]`` in the order of steps."""
     rows = Rollout.objects.filter(_rows(subject)).values("step", "phase").annotate(count=Count("id"))
     return [dict(row) for row in rows.order_by("step", "phase")]
-
-
-def rollouts_at(subject_kind: str, subject_id: UUID, step: int, phase: str, limit: int = 2000) -> list[dict[str, Any]]:
-    """The rollouts of one step and phase, group by group; of the newest attempt that has any."""
-    rows = Rollout.objects.filter(_rows((subject_kind, subject_id)), step=step, phase=phase)
-    attempt = rows.order_by("-attempt").values_list("attempt", flat=True).first()
-    if attempt is None:
-        return []
-    fields = (
-        "group", "index", "prompt", "prompt_key", "completion", "answer", "reward", "parts",
-        "accurate", "tokens", "truncated", "greedy", "attempt",
-    )  # fmt: skip
-    found = list(rows.filter(attempt=attempt).order_by("greedy", "group", "index").values(*fields)[:limit])
-    return [{**row, "reward": number(row["reward"])} for row in found]

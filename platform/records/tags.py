@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Count, QuerySet
+from django.db.models import QuerySet
 
 from records.models import Tag
 from workspaces.errors import Refused
@@ -52,9 +52,3 @@ def tags_of(kind: str, ids: Collection[UUID]) -> dict[UUID, list[str]]:
 def tagged(kind: str, name: str) -> QuerySet[Any]:
     """The ids of the subjects with a tag, for use inside another query."""
     return Tag.objects.filter(subject_kind=kind, name=name).values_list("subject_id", flat=True)
-
-
-def tag_counts(kind: str, ids: QuerySet[Any]) -> list[tuple[str, int]]:
-    """The tags that occur among subjects, with how many have each; the frequent ones first."""
-    rows = Tag.objects.filter(subject_kind=kind, subject_id__in=ids).values("name").annotate(count=Count("id"))
-    return [(row["name"], row["count"]) for row in rows.order_by("-count", "name")[:30]]
