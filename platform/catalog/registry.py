@@ -19,6 +19,7 @@ from workspaces.errors import Refused
 from workspaces.models import Project, User
 from workspaces.quota import check_room
 from workspaces.services import audit
+from workspaces.text import one_line
 
 LONGEST_TAG = 40
 MOST_TAGS = 20
@@ -90,8 +91,8 @@ def model_describe(
 ) -> TrainedModel:
     """Change what is said of a model (Markdown) and its tags; what is None stays. Raises :class:`Refused`."""
     changed = []
-    if description is not None and _checked_text(description, "description") != model.description:
-        model.description = _checked_text(description, "description")
+    if description is not None and (text := _checked_text(description, "description")) != model.description:
+        model.description = text
         changed.append("description")
     if tags is not None and (checked := _checked_tags(tags)) != model.tags:
         model.tags = checked
@@ -171,7 +172,7 @@ def _checked_tags(tags: Iterable[str]) -> list[str]:
     """Each once, in the order given, white space in order."""
     found: dict[str, str] = {}
     for tag in tags:
-        cleaned = " ".join("".join(c if c.isprintable() else " " for c in tag).split())
+        cleaned = one_line(tag)
         if len(cleaned) > LONGEST_TAG:
             raise Refused(f"A tag has at most {LONGEST_TAG} characters; this one has {len(cleaned)}.", "tags")
         if cleaned:

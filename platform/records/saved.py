@@ -10,6 +10,7 @@ from django.db.models import Q, QuerySet
 from records.models import ChartView, SavedView
 from workspaces.errors import Refused
 from workspaces.models import Project, User
+from workspaces.text import one_line
 
 LONGEST_NAME = 80
 MOST_VIEWS = 100
@@ -25,7 +26,7 @@ def views_of(project: Project, user: User, page: str) -> QuerySet[SavedView]:
 @transaction.atomic
 def view_save(*, project: Project, owner: User, page: str, name: str, query: str, shared: bool = False) -> SavedView:
     """Keep a list's query string under a name; the same name again replaces it. Raises :class:`Refused`."""
-    name = " ".join("".join(c if c.isprintable() else " " for c in name).split())
+    name = one_line(name)
     if not name:
         raise Refused("Give the view a name.", "name")
     if len(name) > LONGEST_NAME:

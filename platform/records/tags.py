@@ -11,6 +11,7 @@ from django.db.models import QuerySet
 
 from records.models import Tag
 from workspaces.errors import Refused
+from workspaces.text import one_line
 
 LONGEST = 40
 MOST = 20
@@ -18,7 +19,7 @@ MOST = 20
 
 def tag_name(text: str) -> str:
     """A tag as it is kept: one line, single spaces. Raises :class:`Refused` for none and for a long one."""
-    name = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    name = one_line(text)
     if not name:
         raise Refused("Give the tag a name.", "tag")
     if len(name) > LONGEST:
