@@ -38,7 +38,7 @@ SUMMARY = """
     max(array[value, step, t, active_s, tokens]::float8[]) filter (where finite) as high,
     max(array[step, value, t, active_s, tokens]::float8[]) as last"""
 
-_WANTED = "(select distinct s as series_id, b as bucket from unnest(%s::bigint[], %s::bigint[]) as given(s, b)) w"
+_WANTED = "unnest(%s::bigint[], %s::bigint[]) as w(series_id, bucket)"
 
 
 def _store(select: str) -> str:
@@ -52,7 +52,7 @@ def _store(select: str) -> str:
 
 def rollup_extend(steps: Mapping[int, Collection[int]]) -> None:
     """Bring the buckets of series up to date, in the caller's transaction. ``steps``: those with new points, by id."""
-    wanted = [(series, step >> LEVELS[0]) for series, found in steps.items() for step in found]
+    wanted = list({(series, step >> LEVELS[0]) for series, found in steps.items() for step in found})
     if not wanted:
         return
     with connection.cursor() as cursor:

@@ -77,8 +77,7 @@ def clean(value: Any) -> str:
 
 def _store_points(subject: dict[str, Any], attempt: int, events: list[Event]) -> None:
     keys = {clean(key)[:200] for event in events for key in event["values"]}
-    Series.objects.bulk_create([Series(**subject, key=key) for key in sorted(keys)], ignore_conflicts=True)
-    series = {row.key: row for row in Series.objects.filter(**subject, key__in=keys)}
+    series = _series(subject, keys)
     points = []
     for event in events:
         for key, value in event["values"].items():
@@ -104,6 +103,17 @@ def _store_points(subject: dict[str, Any], attempt: int, events: list[Event]) ->
             points=F("points") + len(steps[series_id]), last_step=point.step, last_value=point.value, last_at=point.at
         )
     _roll_up({row.pk: row.points for row in series.values()}, steps)
+
+
+def _series(subject: dict[str, Any], keys: Collection[str]) -> dict[str, Series]:
+    """The series of these metrics; only the first stretch that has a metric makes one."""
+    rows = Series.objects.filter(**subject, key__in=keys)
+    found = {row.key: row for row in rows}
+    new = sorted(set(keys) - set(found))
+    if new:
+        Series.objects.bulk_create([Series(**subject, key=key) for key in new], ignore_conflicts=True)
+        found = {row.key: row for row in rows.all()}
+    return found
 
 
 def _roll_up(before: dict[int, int], steps: dict[int, list[int]]) -> None:
