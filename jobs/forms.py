@@ -15,7 +15,7 @@ from jobs.data_report import chosen_column, column_options, data_errors, dataset
 from jobs.form_values import default_values, raw_spec
 from jobs.models import Job
 from jobs.sizes import BY_KEY, GOVERNED, SIZES
-from jobs.spec_fields import SpecField, spec_fields
+from jobs.spec_fields import SpecField, spec_field, spec_fields
 from trainers.spec import DEFAULT_MODEL, ENVIRONMENT_SOURCE, RECIPES, SpecError, TaskSpec, parse_spec
 from workspaces.formats import parameters
 from workspaces.models import Project
@@ -242,7 +242,8 @@ class JobForm(forms.Form):
 
     def shown(self, path: str) -> dict[str, Any]:
         """One field for a template: what it is (``field``), its value, what to choose from, and its errors."""
-        field = next(field for field in spec_fields() if field.path == path)
+        field = spec_field(path)
+        assert field is not None
         return {
             "field": field,
             "id": f"f-{path}",
@@ -338,7 +339,7 @@ class JobForm(forms.Form):
 
 def plain(path: str, name: str | None, message: str) -> str:
     """The spec's message as a sentence for a person who looks at the field ``name``."""
-    field = next((field for field in spec_fields() if field.path == name), None)
+    field = spec_field(name) if name else None
     if field is not None and path == name:
         if message.startswith("field required"):
             return f"Choose a {field.label.lower()}."

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from jobs.form_values import value_at
 from jobs.forms import group_title
 from jobs.spec_fields import format_value, spec_fields
-from trainers.spec import TaskSpec
+from trainers.spec import SpecError, TaskSpec, parse_spec
 
 LONGEST = 120
 # A copy is named after its original; that it is another job needs no telling.
@@ -30,14 +31,21 @@ class Change:
 
 def changes_between(before: TaskSpec, after: TaskSpec) -> list[Change]:
     """In the order of the spec; the reward's parts by their paths, at the end."""
-    old, new = (task.model_dump(mode="python") for task in (before, after))
     found = []
     for field in spec_fields():
-        left, right = _at(old, field.path), _at(new, field.path)
+        left, right = value_at(before, field.path), value_at(after, field.path)
         if left != right and field.path not in LEFT_OUT:
             parent = "" if "." not in field.path else f"{group_title(field)}: "
             found.append(Change(field.path, f"{parent}{field.label}", _text(left), _text(right)))
     return [*found, *_reward_changes(before, after)]
+
+
+def changes_between_stored(before: dict[str, Any], after: dict[str, Any]) -> list[Change] | None:
+    """The same for specs as jobs hold them; None where one is of a version that cannot be read any more."""
+    try:
+        return changes_between(parse_spec(before), parse_spec(after))
+    except SpecError:
+        return None
 
 
 def _reward_changes(before: TaskSpec, after: TaskSpec) -> Iterator[Change]:
@@ -59,12 +67,6 @@ def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
             yield from _leaves(inner, f"{path}.{index + 1}")
     elif value is not None:
         yield path, value
-
-
-def _at(spec: Any, path: str) -> Any:
-    for name in path.split("."):
-        spec = spec[name]
-    return spec
 
 
 def _text(value: Any) -> str:

@@ -135,6 +135,16 @@ def spec_fields() -> tuple[SpecField, ...]:
     return tuple(_walk(TaskSpec, ""))
 
 
+def spec_field(path: str) -> SpecField | None:
+    """The field at a dotted path; None where the spec has none that a person can choose."""
+    return _by_path().get(path)
+
+
+@lru_cache(maxsize=1)
+def _by_path() -> dict[str, SpecField]:
+    return {field.path: field for field in spec_fields()}
+
+
 def _walk(model: type[BaseModel], prefix: str) -> Iterator[SpecField]:
     for name, info in model.model_fields.items():
         path = f"{prefix}{name}"

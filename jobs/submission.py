@@ -7,8 +7,8 @@ from decimal import Decimal
 
 from jobs.estimate import estimate_job
 from jobs.models import Job, Submission
-from jobs.spec_diff import Change, changes_between
-from trainers.spec import SpecError, TaskSpec, parse_spec
+from jobs.spec_diff import Change, changes_between_stored
+from trainers.spec import TaskSpec
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,4 @@ def origin_of(job: Job) -> Submission | None:
 
 def changes_of_copy(job: Job, original: Job) -> list[Change]:
     """What the job changed in the one that it was copied from; nothing for specs of an older version."""
-    try:
-        return changes_between(parse_spec(original.spec), parse_spec(job.spec))
-    except SpecError:
-        return []
+    return changes_between_stored(original.spec, job.spec) or []

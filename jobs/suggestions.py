@@ -4,27 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from jobs.form_values import values_of
 from jobs.models import Job
 from jobs.sizes import CUSTOM, GOVERNED
-from jobs.spec_fields import format_value, spec_fields
+from jobs.spec_diff import Change
+from jobs.spec_fields import format_value, spec_field
 from trainers.spec import SpecError, TaskSpec, parse_spec
 
 _CHECKPOINT = re.compile(r"^checkpoint:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 START_FROM = "model.start_from"
-
-
-@dataclass(frozen=True)
-class Change:
-    """One field of the task spec, by dotted path, and what it is to become."""
-
-    path: str
-    label: str
-    before: str
-    after: str
 
 
 def suggested_changes(job: Job) -> list[Change]:
@@ -38,11 +28,11 @@ def suggested_changes(job: Job) -> list[Change]:
         wanted = _with_less_memory(task)
     elif job.failure_kind == "not_finite":
         wanted = {"hyperparameters.learning_rate": float(f"{task.hyperparameters.learning_rate / 3:.2g}")}
-    labels = {field.path: field.label for field in spec_fields()}
     now = values_of(task)
     return [
-        Change(path, labels.get(path, path), str(now.get(path, "")), format_value(value))
+        Change(field.path, field.label, str(now[field.path]), format_value(value))
         for path, value in wanted.items()
+        if (field := spec_field(path)) is not None
     ]
 
 

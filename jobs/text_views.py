@@ -15,7 +15,7 @@ from jobs.form_initial import initial_of_task
 from jobs.form_values import raw_spec
 from jobs.form_views import checked, form_page, preview
 from jobs.forms import JobForm
-from jobs.spec_fields import spec_fields
+from jobs.spec_fields import spec_field, spec_fields
 from jobs.spec_reading import TextError, TextRefused, read_task
 from jobs.spec_writing import yaml_lines, yaml_of
 from jobs.sweep_form import SweepForm
@@ -109,7 +109,7 @@ def _typed(raw: Any, path: str = "") -> Any:
     """The texts of a form's number fields as numbers, where they are some."""
     if isinstance(raw, dict):
         return {name: _typed(value, f"{path}.{name}" if path else name) for name, value in raw.items()}
-    field = next((field for field in spec_fields() if field.path == path), None)
+    field = spec_field(path)
     if field is None or field.control not in ("integer", "number") or not isinstance(raw, str):
         return raw
     try:

@@ -10,10 +10,9 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from jobs.models import Job
-from jobs.spec_diff import Change, changes_between
+from jobs.spec_diff import Change, changes_between_stored
 from portal.models_pages import Lineage, lineages
 from portal.registry_pages import model_of
-from trainers.spec import SpecError, parse_spec
 from workspaces.models import Project
 from workspaces.scope import ProjectRequest, in_project
 
@@ -64,7 +63,4 @@ def _changes(left: Job | None, right: Job | None) -> list[Change] | None:
     """None where a version has no task that can be read any more."""
     if left is None or right is None:
         return None
-    try:
-        return changes_between(parse_spec(left.spec), parse_spec(right.spec))
-    except SpecError:
-        return None
+    return changes_between_stored(left.spec, right.spec)
