@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.http import Http404
 
+from catalog.archive import zip_stream
 from catalog.models import Checkpoint
 from jobs.models import Job
 from jobs.services import HOLDER
+from trainers.storage import Storage
+from workspaces.downloads import plain_name
 
 
 def checkpoint_of(job: Job, checkpoint_id: UUID) -> Checkpoint:
@@ -18,6 +23,13 @@ def checkpoint_of(job: Job, checkpoint_id: UUID) -> Checkpoint:
     if found is None:
         raise Http404("This job has no such checkpoint; it may have been deleted for a newer one.")
     return found
+
+
+def checkpoint_packed(job: Job, checkpoint: Checkpoint) -> tuple[str, Iterator[bytes]]:
+    """All files of a checkpoint as one zip: its name, and the zip as it is made."""
+    name = plain_name(f"{job.name}-{checkpoint.name}")
+    files = [file["name"] for file in checkpoint.files]
+    return f"{name}.zip", zip_stream(Storage(settings.STORAGE_URL), checkpoint.uri, files, name)
 
 
 def checkpoint_rows(job: Job) -> list[dict[str, Any]]:

@@ -5,21 +5,18 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
 from django.http import HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from catalog.archive import zip_stream
 from jobs import resuming, retention, services
-from jobs.checkpoints import checkpoint_of, checkpoint_rows
+from jobs.checkpoints import checkpoint_of, checkpoint_packed, checkpoint_rows
 from jobs.job_page import parts_context
 from jobs.models import Job
 from jobs.resume_form import ResumeForm
 from jobs.states import TransitionError
 from jobs.views import job_of
-from trainers.storage import Storage
-from workspaces.downloads import download, plain_name
+from workspaces.downloads import download
 from workspaces.errors import Refused
 from workspaces.models import Project, Role
 from workspaces.scope import ProjectRequest, in_project
@@ -99,8 +96,5 @@ def checkpoint_keep(request: ProjectRequest, project: Project, job_id: UUID, che
 def checkpoint_zip(request: ProjectRequest, project: Project, job_id: UUID, checkpoint_id: UUID) -> HttpResponseBase:
     """All files of a checkpoint as one zip."""
     job = job_of(request, job_id)
-    checkpoint = checkpoint_of(job, checkpoint_id)
-    name = plain_name(f"{job.name}-{checkpoint.name}")
-    files = [file["name"] for file in checkpoint.files]
-    stream = zip_stream(Storage(settings.STORAGE_URL), checkpoint.uri, files, name)
-    return download(request, stream, f"{name}.zip", "application/zip")
+    name, stream = checkpoint_packed(job, checkpoint_of(job, checkpoint_id))
+    return download(request, stream, name, "application/zip")

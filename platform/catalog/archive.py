@@ -5,18 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from trainers.storage import Storage, check_key
-from workspaces.downloads import zip_of
-
-CHUNK = 1 << 20
+from workspaces.downloads import file_stream, zip_of
 
 
 def zip_stream(storage: Storage, prefix: str, names: Sequence[str], folder: str) -> Iterator[bytes]:
     """A zip of ``prefix/<name>`` for each name, under ``folder/``; stored, not packed, as weights do not shrink."""
     return zip_of((f"{folder}/{check_key(name)}", file_stream(storage, f"{prefix}/{name}")) for name in names)
-
-
-def file_stream(storage: Storage, key: str) -> Iterator[bytes]:
-    """The bytes of one stored object."""
-    with storage.open_read(key) as source:
-        while block := source.read(CHUNK):
-            yield block

@@ -13,6 +13,9 @@ from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, StreamingHttpResponse
 from django.utils.http import content_disposition_header
 
+from trainers.storage import Storage
+
+CHUNK = 1 << 20
 Entry = tuple[str, Iterable[bytes]]
 
 
@@ -48,6 +51,14 @@ def zip_of(entries: Iterable[Entry], compression: int = zipfile.ZIP_STORED) -> I
                     target.write(block)
                     yield pipe.take()
     yield pipe.take()
+
+
+def file_stream(storage: Storage, key: str, start: int = 0) -> Iterator[bytes]:
+    """The bytes of one stored object, from byte ``start`` on."""
+    with storage.open_read(key) as source:
+        source.seek(start)
+        while block := source.read(CHUNK):
+            yield block
 
 
 def download(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from django.conf import settings
@@ -18,7 +18,7 @@ from django.db.models import Model, QuerySet
 
 from trainers.storage import Storage
 from workspaces import holdings
-from workspaces.downloads import Entry, zip_of
+from workspaces.downloads import Entry, file_stream, zip_of
 from workspaces.masking import Mask
 from workspaces.models import ApiToken, AuditEvent, Invitation, Membership, Project, Secret, SharedLink, User, Workspace
 from workspaces.vault import mask_of, mask_of_person
@@ -58,7 +58,7 @@ def _entries(workspace: Workspace, with_files: bool) -> Iterator[Entry]:
     yield "files.jsonl", (_line({"key": key, "size": storage.size(key)}) for key in present)
     if with_files:
         for key in present:
-            yield f"files/{key}", _blocks(storage, key)
+            yield f"files/{key}", file_stream(storage, key)
 
 
 def _tables(workspace: Workspace) -> Iterator[Table]:
@@ -120,12 +120,6 @@ class _Encoder(DjangoJSONEncoder):
             return super().default(o)
         except TypeError:
             return str(o)
-
-
-def _blocks(storage: Storage, key: str) -> Iterable[bytes]:
-    with storage.open_read(key) as source:
-        while block := source.read(1 << 20):
-            yield block
 
 
 def _let_go(read: Callable[[], T]) -> T:

@@ -13,12 +13,13 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from catalog import archive, selectors, services
+from catalog import selectors, services
 from catalog.comparing import shared_prompts
-from catalog.forms import PARTS, UploadForm
+from catalog.forms import UploadForm
 from catalog.models import Dataset, DatasetVersion
 from catalog.previews import preview_rows
 from catalog.problems import grouped
+from trainers.data.columns import PARTS
 from trainers.storage import Storage, StorageError
 from workspaces import access, downloads
 from workspaces.errors import Refused
@@ -110,28 +111,22 @@ def dataset_upload(request: ProjectRequest, project: Project) -> HttpResponse:
 @in_project()
 def dataset_file(request: ProjectRequest, project: Project, dataset_id: UUID, number: int) -> HttpResponseBase:
     """The uploaded file of a version, byte for byte."""
-    dataset = _dataset(request, project, dataset_id)
-    version: DatasetVersion | None = dataset.versions.filter(number=number).first()
-    if version is None:
-        raise Http404
+    version = _version(request, project, dataset_id, number)
     storage = Storage(settings.STORAGE_URL)
     try:
         storage.size(version.object_key)
     except StorageError as error:
         return HttpResponse(error.message, status=503, content_type="text/plain; charset=utf-8")
-    return downloads.download(request, archive.file_stream(storage, version.object_key), version.file_name)
+    return downloads.download(request, downloads.file_stream(storage, version.object_key), version.file_name)
 
 
 @require_safe
 @in_project()
 def dataset_compare(request: ProjectRequest, project: Project, dataset_id: UUID, number: int) -> HttpResponse:
     """Which prompts of a version are also in another one (``?with=<id>``)."""
-    dataset = _dataset(request, project, dataset_id)
-    version = dataset.versions.filter(number=number).first()
+    version = _version(request, project, dataset_id, number)
     wanted = request.GET.get("with", "")
-    others = {str(other.pk): other for other in selectors.versions_to_compare(request.user, version)} if version else {}
-    if version is None:
-        raise Http404
+    others = {str(other.pk): other for other in selectors.versions_to_compare(request.user, version)}
     if wanted not in others:
         return render(request, "catalog/overlap.html", {"refusal": _("Choose another dataset of this project.")})
     context: dict[str, object] = {"other": others[wanted]}
@@ -157,3 +152,10 @@ def dataset_delete(request: ProjectRequest, project: Project, dataset_id: UUID) 
 
 def _dataset(request: ProjectRequest, project: Project, dataset_id: UUID) -> Dataset:
     return access.get(selectors.datasets_visible_to(request.user).filter(project=project), dataset_id, request.user)
+
+
+def _version(request: ProjectRequest, project: Project, dataset_id: UUID, number: int) -> DatasetVersion:
+    version: DatasetVersion | None = _dataset(request, project, dataset_id).versions.filter(number=number).first()
+    if version is None:
+        raise Http404
+    return version

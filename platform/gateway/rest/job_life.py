@@ -5,23 +5,20 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
 from ninja import Router
 
-from catalog.archive import zip_stream
 from gateway.rest.auth import caller, scoped
 from gateway.rest.job_views import full
 from gateway.rest.jobs import visible_job
 from gateway.rest.life_schemas import AttemptOut, CheckpointOut, KeepIn, ResumeIn
 from gateway.rest.schemas import CancelIn, JobOut, Page, refusals
 from jobs.attempt_rows import attempt_rows
-from jobs.checkpoints import checkpoint_of, checkpoint_rows
+from jobs.checkpoints import checkpoint_of, checkpoint_packed, checkpoint_rows
 from jobs.resuming import job_resume
 from jobs.retention import checkpoint_keep
 from jobs.services import job_pause
-from trainers.storage import Storage
-from workspaces.downloads import download, plain_name
+from workspaces.downloads import download
 from workspaces.models import Role
 from workspaces.scopes import Scope
 
@@ -106,12 +103,5 @@ def job_checkpoint_keep(request: HttpRequest, job_id: UUID, checkpoint_id: UUID,
 )
 def job_checkpoint_download(request: HttpRequest, job_id: UUID, checkpoint_id: UUID) -> HttpResponseBase:
     job = visible_job(caller(request), job_id)
-    checkpoint = checkpoint_of(job, checkpoint_id)
-    name = plain_name(f"{job.name}-{checkpoint.name}")
-    names = [file["name"] for file in checkpoint.files]
-    return download(
-        request,
-        zip_stream(Storage(settings.STORAGE_URL), checkpoint.uri, names, name),
-        f"{name}.zip",
-        "application/zip",
-    )
+    name, stream = checkpoint_packed(job, checkpoint_of(job, checkpoint_id))
+    return download(request, stream, name, "application/zip")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Annotated, Any, Literal, cast
 from uuid import UUID
 
@@ -13,7 +12,7 @@ from django.http.response import HttpResponseBase
 from ninja import Router, Status
 from pydantic import Field
 
-from catalog.archive import CHUNK, zip_stream
+from catalog.archive import zip_stream
 from catalog.models import ModelVersion, TrainedModel
 from catalog.selectors import model_versions_visible_to, models_visible_to
 from gateway.rest.auth import caller
@@ -23,7 +22,7 @@ from gateway.rest.schemas import ModelOut, ModelVersionOut, Page, refusals
 from jobs.merging import merged_ask
 from trainers.storage import Storage, StorageError, StoredFile
 from workspaces import access
-from workspaces.downloads import download, plain_name
+from workspaces.downloads import download, file_stream, plain_name
 from workspaces.models import Role, User
 
 router = Router(tags=["models"])
@@ -135,7 +134,7 @@ def model_version_file(request: HttpRequest, version_id: UUID, format: Format, n
     if size != file["size"]:
         raise StorageError("damaged", f"{key} has {size} bytes instead of {file['size']}")
     start = _range_start(request.headers.get("Range", ""), size)
-    response = download(request, _from_byte(storage, key, start), name.rpartition("/")[2])
+    response = download(request, file_stream(storage, key, start), name.rpartition("/")[2])
     response["Content-Length"] = str(size - start)
     response["Accept-Ranges"] = "bytes"
     response["ETag"] = f'"{file["sha256"]}"'
@@ -143,13 +142,6 @@ def model_version_file(request: HttpRequest, version_id: UUID, format: Format, n
         response.status_code = 206
         response["Content-Range"] = f"bytes {start}-{size - 1}/{size}"
     return response
-
-
-def _from_byte(storage: Storage, key: str, start: int) -> Iterator[bytes]:
-    with storage.open_read(key) as stream:
-        stream.seek(start)
-        while block := stream.read(CHUNK):
-            yield block
 
 
 def _range_start(header: str, size: int) -> int:
