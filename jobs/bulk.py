@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -38,17 +38,6 @@ class Choice:
 class Outcome:
     done: int = 0
     passed_over: list[str] = field(default_factory=list)
-
-
-def read_ids(texts: Iterable[str]) -> list[UUID]:
-    """The ids in ``a,b`` and repeated fields, each once; what is no id is left out. At most ``MOST``."""
-    found: dict[UUID, None] = {}
-    for part in ",".join(texts).split(",")[: 2 * MOST]:
-        try:
-            found[UUID(part.strip())] = None
-        except ValueError:
-            continue
-    return list(found)[:MOST]
 
 
 def choices(jobs: QuerySet[Job], ids: list[UUID], action: str) -> list[Choice]:

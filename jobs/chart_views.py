@@ -15,6 +15,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from jobs import compare, exports
 from jobs.compare import Run
+from jobs.ids import read_ids
 from jobs.run_looks import looks_of
 from jobs.views import job_of
 from records.overlay import AXES
@@ -67,7 +68,7 @@ def compare_page(request: ProjectRequest, project: Project) -> HttpResponse:
 
 def _ids(request: HttpRequest) -> list[UUID]:
     """``jobs=a,b`` and ``jobs=a&jobs=b``, as a form without scripts sends it, mean the same."""
-    return compare.read_ids(",".join(request.GET.getlist("jobs")))
+    return read_ids(request.GET.getlist("jobs"), compare.MOST_RUNS)
 
 
 def _address(name: str, project: Project, joined: str) -> str:

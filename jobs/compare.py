@@ -57,17 +57,6 @@ class Metric:
     winner: int | None
 
 
-def read_ids(text: str) -> list[UUID]:
-    """The ids of ``a,b,c``, each once, in their order; what is none is left out."""
-    found: dict[UUID, None] = {}
-    for part in text[:2000].split(","):
-        try:
-            found[UUID(part.strip())] = None
-        except ValueError:
-            continue
-    return list(found)[:MOST_RUNS]
-
-
 def runs_of(user: User, ids: Collection[UUID]) -> list[Run]:
     """The jobs with these ids that this person may see, in the order of ``ids``; secrets are masked."""
     jobs = {job.pk: job for job in jobs_visible_to(user).filter(pk__in=ids)}

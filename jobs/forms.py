@@ -13,6 +13,7 @@ from django import forms
 from catalog.models import BaseModel, DatasetVersion, ModelVersion, RewardVersion
 from jobs.data_report import chosen_column, column_options, data_errors, dataset_label
 from jobs.form_values import default_values, raw_spec
+from jobs.ids import uuid_of
 from jobs.models import Job
 from jobs.sizes import BY_KEY, GOVERNED, SIZES
 from jobs.spec_fields import SpecField, spec_field, spec_fields
@@ -138,11 +139,8 @@ class JobForm(forms.Form):
     @cached_property
     def original(self) -> Job | None:
         """The project's job whose task this form began with."""
-        chosen = self.value("copied_from")
-        try:
-            return Job.objects.filter(project=self.project, pk=uuid.UUID(chosen)).first() if chosen else None
-        except ValueError:
-            return None
+        chosen = uuid_of(self.value("copied_from"))
+        return Job.objects.filter(project=self.project, pk=chosen).first() if chosen else None
 
     def value(self, path: str) -> Any:
         """What a field holds now: what the size dial sets, else as sent, else as first shown."""

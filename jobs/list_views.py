@@ -11,7 +11,8 @@ from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_http_methods, require_POST
 
-from jobs.bulk import ACTIONS, choices, jobs_bulk, read_ids
+from jobs.bulk import ACTIONS, MOST, choices, jobs_bulk
+from jobs.ids import read_ids
 from jobs.selectors import jobs_visible_to
 from records.models import SavedView
 from records.saved import view_delete, view_save
@@ -36,7 +37,7 @@ def jobs_bulk_page(request: ProjectRequest, project: Project) -> HttpResponse:
     """Ask with the jobs by name and their number, then do it to exactly these."""
     sent = request.POST if request.method == "POST" else request.GET
     action = sent.get("do", "")
-    ids = read_ids(sent.getlist("jobs"))
+    ids = read_ids(sent.getlist("jobs"), MOST)
     jobs = jobs_visible_to(request.user).filter(project=project)
     if action not in ACTIONS or not ids:
         messages.error(request, "Tick at least one job, then choose what to do with it.")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import io
 import json
 import re
-from uuid import UUID
 
 from catalog.models import BaseModel, Checkpoint, DatasetVersion, ModelVersion
 from catalog.selectors import model_version_named
 from catalog.services import dataset_upload
+from jobs.ids import uuid_of
 from trainers.envs import ENVIRONMENTS
 from trainers.rewards.spec import Judge
 from trainers.spec import ENVIRONMENT_SOURCE, SpecError, TaskSpec
@@ -134,15 +134,12 @@ def _named(project: Project, text: str) -> tuple[Checkpoint, BaseModel | None] |
     if _MODEL.match(text):
         version = model_version_named(project, text)
         return None if version is None else (version.checkpoint, version.base_model)
-    if match := _CHECKPOINT.match(text):
-        known = _uuid(match["id"])
-        checkpoint = Checkpoint.objects.filter(project=project, pk=known).first() if known else None
-        return None if checkpoint is None else (checkpoint, None)
-    return None
+    checkpoint = checkpoint_named(project, text)
+    return None if checkpoint is None else (checkpoint, None)
 
 
-def _uuid(text: str) -> UUID | None:
-    try:
-        return UUID(text)
-    except ValueError:
-        return None
+def checkpoint_named(project: Project, text: str) -> Checkpoint | None:
+    """The project's checkpoint that ``checkpoint:<id>`` names."""
+    match = _CHECKPOINT.match(text)
+    known = uuid_of(match["id"]) if match else None
+    return Checkpoint.objects.filter(project=project, pk=known).first() if known else None

@@ -14,6 +14,7 @@ from catalog.models import BaseModel, DatasetVersion, RewardVersion
 from catalog.previews import columns_by_hand
 from compute import services as compute
 from jobs import hints, mails
+from jobs.ids import uuid_of
 from jobs.models import Job, TimelineEntry
 from jobs.placement import device_need
 from jobs.references import check_references, with_tasks, with_versions_pinned
@@ -122,22 +123,14 @@ def _dataset(project: Project, source: str, path: str, errors: list[tuple[str, s
         return None
     version = (
         DatasetVersion.objects.select_related("dataset")
-        .filter(dataset_id=match["id"], number=int(match["number"]), dataset__project=project)
+        .filter(dataset_id=known, number=int(match["number"]), dataset__project=project)
         .first()
-        if _is_uuid(match["id"])
+        if (known := uuid_of(match["id"])) is not None
         else None
     )
     if version is None:
         errors.append((path, f"this project has no dataset {source}"))
     return version
-
-
-def _is_uuid(text: str) -> bool:
-    try:
-        UUID(text)
-    except ValueError:
-        return False
-    return True
 
 
 def job_cancel(*, job: Job, actor: User | None, reason: str = "") -> Job:

@@ -14,6 +14,7 @@ from catalog import selectors as catalog
 from catalog.models import Checkpoint, ModelVersion
 from jobs.model_use import jobs_from
 from jobs.models import Job
+from jobs.references import checkpoint_named
 from jobs.selectors import jobs_visible_to
 from jobs.states import TABLE, Row, State
 from workspaces import access
@@ -81,11 +82,4 @@ def ancestor(job: Job | None) -> Ancestor | None:
     version = catalog.model_version_named(job.project, name)
     if version is not None:
         return Ancestor(name, version, None)
-    kind, _, id = name.partition(":")
-    try:
-        checkpoint = (
-            Checkpoint.objects.filter(project=job.project, pk=UUID(id)).first() if kind == "checkpoint" else None
-        )
-    except ValueError:
-        checkpoint = None
-    return Ancestor(name, None, checkpoint)
+    return Ancestor(name, None, checkpoint_named(job.project, name))

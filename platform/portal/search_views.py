@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import uuid
-
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
+from jobs.ids import uuid_of
 from portal.search import LONGEST, search
 from workspaces.models import Project
 from workspaces.scope import SignedInRequest
@@ -23,8 +22,5 @@ def search_results(request: SignedInRequest) -> HttpResponse:
 
 
 def _project(request: SignedInRequest) -> Project | None:
-    try:
-        wanted = uuid.UUID(request.GET.get("in", ""))
-    except ValueError:
-        return None
+    wanted = uuid_of(request.GET.get("in", ""))
     return next((project for project in projects_of(request.user) if project.pk == wanted), None)

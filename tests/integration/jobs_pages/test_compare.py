@@ -15,7 +15,8 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from job_rows import run_job, write_points
 
-from jobs.compare import MOST_RUNS, read_ids
+from jobs.compare import MOST_RUNS
+from jobs.ids import read_ids
 from jobs.models import Job
 from jobs.run_looks import looks_of
 from records.models import ChartView
@@ -191,8 +192,8 @@ def test_the_toolbar_is_remembered_for_each_person_and_project(as_alice, client,
 
 def test_ids_are_read_once_each_and_not_too_many():
     ids = [uuid.uuid4() for _ in range(30)]
-    assert read_ids(",".join(map(str, [ids[0], *ids]))) == ids[:MOST_RUNS]
-    assert read_ids("a, ,;") == []
+    assert read_ids([",".join(map(str, [ids[0], *ids]))], MOST_RUNS) == ids[:MOST_RUNS]
+    assert read_ids(["a, ,;"], MOST_RUNS) == []
 
 
 def test_twenty_runs_look_different_and_one_keeps_its_look():

@@ -10,7 +10,8 @@ from django.urls import reverse
 from job_rows import run_job, write_log, write_points
 
 from catalog.models import Checkpoint
-from jobs.bulk import read_ids
+from jobs.bulk import MOST
+from jobs.ids import read_ids
 from jobs.models import Job
 from records.models import LogLine, SavedView, Series, Tag
 from workspaces.models import AuditEvent
@@ -138,4 +139,4 @@ def test_a_view_is_deleted_and_replaced_by_name(as_alice, project, jobs):
 
 def test_ids_come_in_either_form_and_once():
     ids = [uuid.uuid4() for _ in range(3)]
-    assert read_ids([f"{ids[0]},{ids[1]}", str(ids[2]), str(ids[0]), "x"]) == ids
+    assert read_ids([f"{ids[0]},{ids[1]}", str(ids[2]), str(ids[0]), "x"], MOST) == ids
