@@ -8,12 +8,16 @@ newest.
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from django.conf import settings
+from django.db import transaction
+from django.db.models import QuerySet
 
 PURPOSE = b"tuneyard sealed texts v1"
 
@@ -41,6 +45,28 @@ def reseal(sealed: str) -> str:
         return _box().rotate(sealed.encode("ascii", "replace")).decode("ascii")
     except InvalidToken:
         raise Unreadable("No known SECRET_KEY opens this sealed text.") from None
+
+
+def reseal_rows(rows: QuerySet[Any], change: Callable[[Any], list[str]]) -> tuple[int, int]:
+    """Bring what each row keeps sealed to the newest key; how many were, and how many no known key opens.
+
+    ``change`` reseals a row's texts in place and returns the names of the fields to save; it may raise
+    :class:`Unreadable`. Each row is locked on its own, so that nothing else waits for all of them.
+    """
+    done = lost = 0
+    for pk in list(rows.values_list("pk", flat=True)):
+        with transaction.atomic():
+            row = rows.select_for_update().filter(pk=pk).first()
+            if row is None:
+                continue
+            try:
+                fields = change(row)
+            except Unreadable:
+                lost += 1
+                continue
+            row.save(update_fields=fields)
+            done += 1
+    return done, lost
 
 
 def _box() -> MultiFernet:

@@ -13,7 +13,7 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from delivery.sealing import Unreadable, reseal, seal, unseal
+from delivery.sealing import Unreadable, reseal, reseal_rows, seal, unseal
 from workspaces.errors import Refused
 from workspaces.masking import NOTHING, SHORTEST, Mask
 from workspaces.models import Secret, User, Workspace
@@ -121,17 +121,9 @@ def _mask_of(*sealed: str) -> Mask:
 
 def secrets_reseal() -> tuple[int, int]:
     """Bring every secret to the newest SECRET_KEY; returns how many were, and how many no known key opens."""
-    done = lost = 0
-    for pk in list(Secret.objects.values_list("pk", flat=True)):
-        with transaction.atomic():
-            secret = Secret.objects.select_for_update().filter(pk=pk).first()
-            if secret is None:
-                continue
-            try:
-                secret.sealed = reseal(secret.sealed)
-            except Unreadable:
-                lost += 1
-                continue
-            secret.save(update_fields=["sealed"])
-            done += 1
-    return done, lost
+    return reseal_rows(Secret.objects.all(), _reseal)
+
+
+def _reseal(secret: Secret) -> list[str]:
+    secret.sealed = reseal(secret.sealed)
+    return ["sealed"]

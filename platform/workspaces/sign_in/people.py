@@ -10,7 +10,7 @@ from allauth.mfa.models import Authenticator
 from django.conf import settings
 from django.db import IntegrityError, transaction
 
-from delivery.sealing import Unreadable, reseal
+from delivery.sealing import reseal, reseal_rows
 from workspaces.models import Membership, Role, User, Workspace
 from workspaces.services import audit, member_add
 
@@ -59,21 +59,13 @@ SEALED = {Authenticator.Type.TOTP: "secret", Authenticator.Type.RECOVERY_CODES: 
 
 def factors_reseal() -> tuple[int, int]:
     """Bring the keys of all authenticators to the newest SECRET_KEY; how many were, and how many no known key opens."""
-    done = lost = 0
-    for pk in list(Authenticator.objects.filter(type__in=SEALED).values_list("pk", flat=True)):
-        with transaction.atomic():
-            row = Authenticator.objects.select_for_update().filter(pk=pk).first()
-            if row is None:
-                continue
-            field = SEALED[Authenticator.Type(row.type)]
-            try:
-                row.data[field] = reseal(row.data[field])
-            except Unreadable:
-                lost += 1
-                continue
-            row.save(update_fields=["data"])
-            done += 1
-    return done, lost
+    return reseal_rows(Authenticator.objects.filter(type__in=SEALED), _reseal)
+
+
+def _reseal(row: Authenticator) -> list[str]:
+    field = SEALED[Authenticator.Type(row.type)]
+    row.data[field] = reseal(row.data[field])
+    return ["data"]
 
 
 def note(user: User, action: str, **detail: Any) -> None:
