@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import re
 import string
 import time
 from collections.abc import Sequence
@@ -54,7 +55,9 @@ def comparable(context) -> list[dict]:
     for event in context.events:
         if event["kind"] == "progress":
             continue
-        event = {key: value for key, value in event.items() if key not in ("active_s", "uri")}
+        event = {key: value for key, value in event.items() if key not in ("active_s", "age_s", "uri")}
+        if event["kind"] == "log":
+            event["text"] = re.sub(r" stored in [\d.]+ s;", " stored;", event["text"])
         if event["kind"] == "metric":
             event["values"] = {k: v for k, v in event["values"].items() if not k.startswith("system/")}
         events.append(event)
