@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from trainers.engine.linear import pack, packing_available
+from trainers.engine.linear import ONEDNN, pack
 from trainers.engine.route import Factors
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class ReadyWeights:
         self._kept: dict[int, Tensor] = {}
         size = sum(weight.numel() * weight.element_size() for weight in self._base)
         plain = all(weight.dtype == torch.float32 and not weight.is_cuda for weight in self._base)
-        self.possible = plain and size <= _ROOM_BYTES and packing_available()
+        self.possible = plain and size <= _ROOM_BYTES and ONEDNN
 
     def pays(self, rows: int, steps: int) -> bool:
         """Whether a call of so many rows, of at most so many tokens each, repays the copies."""

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from trainers.engine.batch import Datum
-from trainers.engine.linear import packing_available
+from trainers.engine.linear import ONEDNN
 from trainers.engine.lora import LoraConfig
 from trainers.engine.optimizer import AdamParams
 from trainers.engine.sampler import SampleRequest, SamplingParams
@@ -12,7 +12,7 @@ from trainers.errors import RunStopped
 
 PROMPTS = [[5, 6, 7, 8], [9, 10], [5, 6, 30], [40]]
 LARGE = SamplingParams(max_tokens=34, n=4, seed=3, stop_tokens=(2, 3, 4))
-pytestmark = pytest.mark.skipif(not packing_available(), reason="this PyTorch has no oneDNN to lay weights out")
+pytestmark = pytest.mark.skipif(not ONEDNN, reason="this PyTorch has no oneDNN to lay weights out")
 
 
 def flat(groups):
