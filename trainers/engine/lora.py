@@ -72,7 +72,8 @@ class Adapter:
                 self.slices[f"{module}.lora_{factor}"] = (part, torch.Size(shape))
                 offset = part.stop
             self.factors[module] = (pair[0], pair[1])
-        self._initialise()
+        if not frozen:
+            self._initialise()
 
     def refresh(self) -> None:
         """Nothing to do after an optimizer step: the factors are views of the values."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import torch
-
 from trainers.engine.adopt import import_adapter
 from trainers.engine.engine import Engine
 from trainers.engine.full import FullConfig
@@ -31,9 +29,7 @@ def start_adapter(
         engine.add_adapter(name, config)
         return None
     adapter = import_adapter(engine, name, start_from)
-    reference = engine.add_adapter(REFERENCE, adapter.config)
-    with torch.no_grad():
-        reference.values.copy_(adapter.values)
+    engine.snapshot(name, REFERENCE)
     found = adapter.config
     text = f"Training goes on from an earlier adapter of rank {found.rank} and alpha {found.alpha:g}."
     if (found.rank, found.alpha) != (config.rank, config.alpha):
