@@ -9,6 +9,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
+from trainers.engine.checkpoint import fill
 from trainers.engine.engine import Engine
 from trainers.engine.lora import Adapter, LoraConfig, is_adaptable, is_attention
 from trainers.errors import RunError
@@ -66,8 +67,4 @@ def _fill(adapter: Adapter, weights: dict[str, torch.Tensor]) -> None:
     if given.keys() != places.keys():
         odd = sorted(given.keys() ^ places.keys())
         raise ValueError(f"its layers are not those of the base model (for example {odd[0]})")
-    with torch.no_grad():
-        for key, place in places.items():
-            if given[key].shape != place.shape:
-                raise ValueError(f"{key} has the shape {tuple(given[key].shape)}, not {tuple(place.shape)}")
-            place.copy_(given[key])
+    fill(adapter, adapter.values, given)

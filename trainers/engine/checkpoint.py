@@ -7,7 +7,7 @@ Layout of a state folder: ``adapter.safetensors`` and ``optimizer.safetensors`` 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -44,9 +44,9 @@ def snapshot_state(engine: Engine, adapter: str, extra: dict[str, Any] | None = 
     state = engine.adapters[adapter]
     if state.frozen:
         raise ValueError(f"{adapter} is a frozen copy without an optimizer; save the adapter it was taken from")
-    values = _named(state, state.values)
-    moments = {f"first.{name}": value for name, value in _named(state, state.first_moment).items()}
-    moments |= {f"second.{name}": value for name, value in _named(state, state.second_moment).items()}
+    values = copied(state, state.values)
+    moments = {f"first.{name}": value for name, value in copied(state, state.first_moment).items()}
+    moments |= {f"second.{name}": value for name, value in copied(state, state.second_moment).items()}
     record = {
         "version": _VERSION,
         "kind": "full" if isinstance(state, FullWeights) else "lora",
@@ -82,10 +82,10 @@ def load_state(engine: Engine, adapter: str, folder: Path, *, optimizer: bool = 
             if full
             else engine.add_adapter(adapter, LoraConfig(**record["config"]))
         )
-        _fill(state, state.values, weights)
+        fill(state, state.values, weights)
         if optimizer:
-            _fill(state, state.first_moment, {k.removeprefix("first."): v for k, v in moments.items()})
-            _fill(state, state.second_moment, {k.removeprefix("second."): v for k, v in moments.items()})
+            fill(state, state.first_moment, {k.removeprefix("first."): v for k, v in moments.items()})
+            fill(state, state.second_moment, {k.removeprefix("second."): v for k, v in moments.items()})
             state.steps, state.draws = record["steps"], record["draws"]
         state.refresh()
         return dict(record["extra"])
@@ -97,11 +97,16 @@ def load_state(engine: Engine, adapter: str, folder: Path, *, optimizer: bool = 
         ) from error
 
 
-def _named(adapter: Trainable, buffer: Tensor) -> dict[str, Tensor]:
+def copied(adapter: Trainable, buffer: Tensor) -> dict[str, Tensor]:
+    """The tensors of one of its flat buffers by name, in the CPU's memory."""
     return {name: value.detach().cpu().contiguous().clone() for name, value in adapter.named(buffer).items()}
 
 
-def _fill(adapter: Trainable, buffer: Tensor, values: dict[str, Tensor]) -> None:
+def fill(adapter: Trainable, buffer: Tensor, values: Mapping[str, Tensor]) -> None:
+    """Write tensors by name into one of its flat buffers.
+
+    Raises ``KeyError`` for one that is missing, ``ValueError`` for one of another shape.
+    """
     with torch.no_grad():
         for name, place in adapter.named(buffer).items():
             if values[name].shape != place.shape:

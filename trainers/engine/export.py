@@ -18,7 +18,7 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from trainers.engine.batch import Datum
-from trainers.engine.checkpoint import Writer
+from trainers.engine.checkpoint import Writer, copied
 from trainers.engine.engine import Engine
 from trainers.engine.full import FullWeights
 from trainers.engine.lora import Adapter
@@ -51,10 +51,7 @@ def snapshot_adapter(engine: Engine, adapter: str, *, base_model: str) -> Writer
     state = engine.adapters[adapter]
     if isinstance(state, FullWeights):
         raise ValueError(f"{adapter} is a full copy of the weights; export it as a merged model")
-    tensors = {
-        f"base_model.model.{name}.weight": value.detach().cpu().contiguous().clone()
-        for name, value in state.named(state.values).items()
-    }
+    tensors = {f"base_model.model.{name}.weight": value for name, value in copied(state, state.values).items()}
     config = {
         "peft_type": "LORA",
         "task_type": "CAUSAL_LM",
