@@ -77,8 +77,8 @@ def completion_text(engine: Engine, tokens: Sequence[int]) -> str:
 
 
 def _until_end_of_turn(engine: Engine, reply: list[int]) -> list[float]:
-    ends = [index for index, token in enumerate(reply) if token in stop_tokens(engine)]
-    length = ends[0] + 1 if ends else len(reply)
+    ends = stop_tokens(engine)
+    length = next((index + 1 for index, token in enumerate(reply) if token in ends), len(reply))
     return [1.0] * length + [0.0] * (len(reply) - length)
 
 
