@@ -12,7 +12,7 @@ from typing import Any
 
 from trainers.spec import RECIPES, TaskSpec
 
-# As the engine: so many tokens go through the network at a time in training.
+# So many tokens go through the network at a time in training; the engine reads it here.
 TOKENS_PER_PASS = 1024
 ACTIVATION = 17.0  # values per token, layer and unit of the hidden size: 34 bytes of two each
 LOGIT_ROWS = 256

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from trainers.engine.route import Route, Stretch
 from trainers.engine.sampler import Completion, Sampled, SampleRequest, SamplingParams, sample
 from trainers.engine.training import Pass, TrainRequest
 from trainers.losses import Loss
+from trainers.memory import TOKENS_PER_PASS
 
 Trainable = Adapter | FullWeights
 
@@ -38,6 +39,7 @@ class Engine:
     """Use :meth:`load`. Not safe for several threads at once.
 
     ``pulse.listener`` may be set to a function that is told the share done of the call in progress; it may raise.
+    ``context``: the longest sequence that the model has positions for.
     ``tokens_per_pass`` bounds how many tokens go through the network at a time, and so the memory of a training step.
     ``recompute.on`` lowers it further: layers keep only their input and are computed again for the gradient.
     """
@@ -49,6 +51,7 @@ class Engine:
         config: Any = model.config
         self.config = config
         self.layers = int(config.num_hidden_layers)
+        self.context = int(getattr(config, "max_position_embeddings", 10**9))
         self.route, self.pulse = Route(), Pulse()
         fuse_norms(model)
         fuse_blocks(model, self.route)
@@ -58,7 +61,7 @@ class Engine:
         self.output: AdaptedLinear = model.get_output_embeddings()  # type: ignore[operator]
         self.ready = ReadyWeights(list(self.adaptable.values()))
         self.adapters: dict[str, Trainable] = {}
-        self.tokens_per_pass = 1024
+        self.tokens_per_pass = TOKENS_PER_PASS
         heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
         width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         self.kv_bytes_per_token: int = 2 * self.layers * heads * width * weight.element_size()
@@ -125,13 +128,9 @@ class Engine:
 
     @contextmanager
     def _through(self, weights: FullWeights | None, *, train: bool = False) -> Iterator[None]:
-        route = self.route.through([], train=train, device=str(self.device))
-        if weights is None:
-            with route:
-                yield
-        else:
-            with weights.in_place(), route:
-                yield
+        place = weights.in_place() if weights is not None else nullcontext()
+        with place, self.route.open(train=train, device=str(self.device)):
+            yield
 
     def _by_weights(self, names: Sequence[str | None]) -> list[tuple[FullWeights | None, list[int]]]:
         """Which requests may share passes: all on the base weights, and those of each full copy."""

@@ -98,7 +98,7 @@ def prove_packed(engine: Engine, probes: Tensor, expected: Tensor) -> None:
     cause: Exception | None = None
     try:
         pattern = TreeAttention(layout, engine.dtype, engine.device)
-        with torch.no_grad(), engine.route.through([]), engine.route.attending(pattern):
+        with torch.no_grad(), engine.route.open(), engine.route.attending(pattern):
             row = engine.logits(engine.hidden(tokens, positions))
         found = torch.stack([row[torch.from_numpy(place).to(engine.device)] for place in layout.places])
         difference = float((found.double() - expected.double()).abs().max())

@@ -16,7 +16,7 @@ from trainers.engine.packing import lay_out, split_by_tokens
 from trainers.engine.route import Route
 from trainers.engine.sampling_params import PromptScores
 
-_SCORED_ELEMENTS = 16 * 1024 * 1024  # logits of a prompt's own tokens made at a time
+_SCORED_ROWS = 256  # of a prompt's own tokens, whose logits are made at a time
 
 
 class Network(Protocol):
@@ -94,9 +94,8 @@ class PromptKeys:
         targets = torch.tensor(list(prompt.tokens[1:]), device=network.device)
         logprobs: list[float] = []
         top: list[list[tuple[int, float]]] = []
-        size = max(1, _SCORED_ELEMENTS // 65536)
-        for start in range(0, len(targets), size):
-            here = torch.from_numpy(place[start : min(start + size, len(targets))]).to(network.device)
+        for start in range(0, len(targets), _SCORED_ROWS):
+            here = torch.from_numpy(place[start : min(start + _SCORED_ROWS, len(targets))]).to(network.device)
             network.route.divide([(self.adapters[prompt.owner], 0, len(here))])
             scores = network.logits(hidden[here])
             work = scores.float() if scores.dtype == torch.bfloat16 else scores

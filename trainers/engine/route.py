@@ -117,12 +117,11 @@ class Route:
     _whole: bool = False
 
     @contextmanager
-    def through(self, stretches: Sequence[Stretch], *, train: bool = False, device: str = "cpu") -> Iterator[None]:
-        """Send rows ``[start, stop)`` of every pass inside the block through the adapter named with them."""
+    def open(self, *, train: bool = False, device: str = "cpu") -> Iterator[None]:
+        """A division of its own for the passes inside the block, made by :meth:`divide`; at first no row is adapted."""
         before = dict(self.__dict__)
         self.__dict__.update(Route().__dict__)
         self.anchor = torch.zeros(1, device=device, requires_grad=True) if train else None
-        self.divide(stretches)
         try:
             yield
         finally:

@@ -56,7 +56,7 @@ def sample(
 ) -> list[Sampled]:
     """Answer all requests together. Request i goes through ``adapters[owners[i]]`` and draws from ``seeds[i]``.
 
-    ``progress`` is told the share done, and may raise. The route must be open (:meth:`Route.through`).
+    ``progress`` is told the share done, and may raise. The route must be open (:meth:`Route.open`).
     """
     rows = [
         Row(owners[index], index, prompt, number, request.params.max_tokens)
@@ -167,7 +167,7 @@ class _Wave:
 
     def _draw(self, logits: Tensor, uniform: Tensor) -> Tensor:
         """Draw a token for every active row, each by the settings of its request, and note it down; tokens (R)."""
-        drawn: list[tuple[Tensor, Drawn]] = []
+        tokens: list[Tensor] = []
         for request, start, stop in _same_settings(self.requests, self.settings[self.active]):
             params = self.requests[request].params
             one = draw(
@@ -180,8 +180,8 @@ class _Wave:
                 top_logprobs=params.top_logprobs,
             )
             self._note(self.active[start:stop], one)
-            drawn.append((one.tokens, one))
-        return torch.cat([tokens for tokens, _ in drawn])
+            tokens.append(one.tokens)
+        return torch.cat(tokens)
 
     def _note(self, rows: np.ndarray, drawn: Drawn) -> None:
         figures = zip(drawn.tokens.tolist(), drawn.logprobs.tolist(), drawn.entropy.tolist(), strict=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import torch
@@ -53,7 +54,10 @@ class Pass:
         self.engine, self.requests, self.train = engine, requests, train
         self.work_dtype = torch.float64 if engine.dtype == torch.float64 else torch.float32
         self.losses = [LOSSES[one.loss] if isinstance(one.loss, str) else one.loss for one in requests]
-        self.items = [(index, datum) for index, one in enumerate(requests) for datum in one.batch]
+        # Number of the request, place in its batch, datum.
+        self.items = [
+            (index, place, datum) for index, one in enumerate(requests) for place, datum in enumerate(one.batch)
+        ]
         # Only sequences of one adapter at one temperature may share tokens.
         keys = [(id(adapter), one.temperature) for one, adapter in zip(requests, adapters, strict=True)]
         numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
@@ -67,11 +71,11 @@ class Pass:
     def run(self) -> list[StepOutput]:
         """Forward and, when training, backward; one output per request."""
         engine = self.engine
-        sequences = [datum.tokens for _, datum in self.items]
-        owners = [self.owner_of[index] for index, _ in self.items]
+        sequences = [datum.tokens for _, _, datum in self.items]
+        owners = [self.owner_of[index] for index, _, _ in self.items]
         parts = split_by_tokens(sequences, engine.tokens_per_pass, owners)
         batches = [
-            MicroBatch.of([self.items[i][1] for i in part], engine.device, [owners[i] for i in part]) for part in parts
+            MicroBatch.of([self.items[i][2] for i in part], engine.device, [owners[i] for i in part]) for part in parts
         ]
         engine.pulse.begin(sum(len(batch.layout) for batch in batches) * (3 if self.train else 1))
         for part, batch in zip(parts, batches, strict=True):
@@ -133,20 +137,18 @@ class Pass:
             by_request.setdefault(self.items[item][0], []).append(place)
         totals = []
         for index, places in by_request.items():
-            data = [self.items[part[place]][1] for place in places]
+            data = [self.items[part[place]][2] for place in places]
             mine = scored if len(places) == len(part) else torch.cat([pieces[place] for place in places])
-            counts = [batch.counts[place] for place in places]
-            inputs = LossInputs(
-                mine, arrays_of(data, self.work_dtype, engine.device), [0, *torch.tensor(counts).cumsum(0).tolist()]
-            )
+            bounds = list(accumulate((batch.counts[place] for place in places), initial=0))
+            inputs = LossInputs(mine, arrays_of(data, self.work_dtype, engine.device), bounds)
             output = self.losses[index](inputs, self.requests[index].config)
             totals.append(output.total)
-            self._tally(index, [part[place] for place in places], output.total, output.sums)
+            self._tally(index, output.total, output.sums)
             for place in places:
                 self._keep(part[place], pieces[place], batch, place, entropy)
         return totals[0] if len(totals) == 1 else torch.stack([total.reshape(()) for total in totals]).sum()
 
-    def _tally(self, index: int, items: list[int], total: Tensor, sums: Mapping[str, Tensor]) -> None:
+    def _tally(self, index: int, total: Tensor, sums: Mapping[str, Tensor]) -> None:
         value = float(total.detach())
         if value != value or abs(value) == float("inf"):
             raise not_finite()
@@ -156,11 +158,10 @@ class Pass:
             tally.sums[name] = tally.sums.get(name, 0.0) + float(figure)
 
     def _keep(self, item: int, piece: Tensor, batch: MicroBatch, place: int, entropy: Tensor) -> None:
-        index, datum = self.items[item]
+        index, number, datum = self.items[item]
         tally = self.tallies[index]
         tally.passed += batch.layout.fresh[place]
-        first = item - sum(len(one.batch) for one in self.requests[:index])
-        tally.logprobs[first] = piece.detach().view(datum.shape)
+        tally.logprobs[number] = piece.detach().view(datum.shape)
         rows = batch.rows[batch.bounds[place] : batch.bounds[place + 1] : datum.width]
         tally.entropy += float(entropy[rows].sum())
 
