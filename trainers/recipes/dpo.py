@@ -146,13 +146,12 @@ class DpoRun(Loop):
 def usable_pairs(setup: Setup, rows: Sequence[Row], what: str) -> tuple[list[Row], list[Pair]]:
     """Rows as pairs; those without both answers, or too long, are left out and counted."""
     engine, hyper = setup.engine, setup.ctx.spec.hyperparameters
-    context = getattr(engine.config, "max_position_embeddings", 10**9)
     usable: list[Row] = []
     pairs: list[Pair] = []
     missing = long = 0
     for row in rows:
         answers = []
-        for chat in (getattr(row, "chosen", None), getattr(row, "rejected", None)):
+        for chat in (row.chosen, row.rejected):
             datum = chat_datum(engine, chat, given=len(row.prompt_messages)) if chat else None
             if datum is not None:
                 answers.append(datum)
@@ -161,12 +160,12 @@ def usable_pairs(setup: Setup, rows: Sequence[Row], what: str) -> tuple[list[Row
             continue
         longest = max(len(datum.tokens) for datum in answers)
         prompt = len(answers[0].tokens) - len(answers[0].targets) + 1
-        if prompt > hyper.max_prompt_tokens or longest > context:
+        if prompt > hyper.max_prompt_tokens or longest > engine.context:
             long += 1
             continue
         usable.append(row)
         pairs.append(Pair(*answers))
-    limit = f"longer than {hyper.max_prompt_tokens} prompt tokens or the model's {context}"
+    limit = f"longer than {hyper.max_prompt_tokens} prompt tokens or the model's {engine.context}"
     for count, why in ((missing, "lack a chosen or a rejected answer"), (long, f"are {limit}")):
         if count:
             setup.ctx.emit("log", level="warning", text=f"{count} of {len(rows)} {what} rows {why} and were left out.")

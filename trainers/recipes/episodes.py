@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 from trainers.engine.engine import Engine
 from trainers.engine.sampler import Completion, SamplingParams
@@ -124,7 +123,7 @@ class Episodes:
             episode.over = True  # cut in the middle of a turn: the template's markup cannot follow
             return
         between = self._between(turn.message, completion.tokens[-1])
-        room = self._context - len(episode.prompt.tokens) - len(episode.tokens) - len(between)
+        room = self.engine.context - len(episode.prompt.tokens) - len(episode.tokens) - len(between)
         if room < params.max_tokens:
             episode.over = episode.cut = True
             return
@@ -148,7 +147,3 @@ class Episodes:
             )
         tokens = encode(self.engine, rest)
         return tokens[1:] if tokens[:1] == [stop] else tokens
-
-    @cached_property
-    def _context(self) -> int:
-        return int(getattr(self.engine.config, "max_position_embeddings", 10**9))

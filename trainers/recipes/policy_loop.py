@@ -165,7 +165,7 @@ def make_actor(setup: Setup) -> Actor:
 def fitting_prompts(setup: Setup, rows: Sequence[Row], what: str) -> list[Prompt]:
     """The rows as prompts, without those that are too long. Raises ``RunError("bad_data", …)`` when none is left."""
     spec = setup.ctx.spec
-    room = getattr(setup.engine.config, "max_position_embeddings", 10**9) - spec.sampling.max_new_tokens
+    room = setup.engine.context - spec.sampling.max_new_tokens
     longest = min(spec.hyperparameters.max_prompt_tokens, room)
     cache = TokenCache(setup.engine, setup.ctx.cache_folder)
     prompts, left_out = make_prompts(setup.engine, rows, longest, cache)

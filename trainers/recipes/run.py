@@ -68,10 +68,7 @@ def run_recipe(
     ctx.emit("progress", step=0, total_steps=spec.hyperparameters.steps or 0, phase="loading", fraction=0.0, eta_s=None)
     engine = Engine.load(model_path, dtype=getattr(torch, spec.model.dtype), threads=threads, device=device)
     reference = start_adapter(ctx, engine, ADAPTER, _trained(spec), start_from)
-    adapter = engine.adapters[ADAPTER]
-    ctx.emit(
-        "log", level="info", text=_loaded(engine, sum(part.numel() for part in adapter.named(adapter.values).values()))
-    )
+    ctx.emit("log", level="info", text=_loaded(engine, engine.adapters[ADAPTER].values.numel()))
     setup = Setup(
         ctx=ctx,
         engine=engine,

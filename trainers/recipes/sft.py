@@ -62,24 +62,22 @@ class SftRun(Loop):
 def usable_rows(setup: Setup, rows: Sequence[Row], what: str) -> tuple[list[Row], list[Datum]]:
     """Rows as datums; those without an answer, or longer than the limit or the model's context, are left out."""
     engine, hyper = setup.engine, setup.ctx.spec.hyperparameters
-    context = getattr(engine.config, "max_position_embeddings", 10**9)
     usable: list[Row] = []
     data: list[Datum] = []
     unanswered = long = 0
     for row in rows:
-        text = getattr(row, "text", None)
-        if text is not None:
-            datum = text_datum(engine, text)
+        if row.text is not None:
+            datum = text_datum(engine, row.text)
         else:
             datum = chat_datum(engine, row.messages) if row.messages else None
         if datum is None:
             unanswered += 1
-        elif len(datum.tokens) - len(datum.targets) + 1 > hyper.max_prompt_tokens or len(datum.tokens) > context:
+        elif len(datum.tokens) - len(datum.targets) + 1 > hyper.max_prompt_tokens or len(datum.tokens) > engine.context:
             long += 1
         else:
             usable.append(row)
             data.append(datum)
-    limit = f"longer than {hyper.max_prompt_tokens} prompt tokens or the model's {context}"
+    limit = f"longer than {hyper.max_prompt_tokens} prompt tokens or the model's {engine.context}"
     for count, why in ((unanswered, "have no answer to learn from"), (long, f"are {limit}")):
         if count:
             text = f"{count} of {len(rows)} {what} rows {why} and were left out."
