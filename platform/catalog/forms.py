@@ -11,11 +11,17 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from catalog.naming import LONGEST
+from trainers.data.columns import PARTS
 from trainers.spec import Columns
 from workspaces import formats
 
 ENDINGS = ".jsonl,.ndjson,.json,.csv,.tsv,.parquet,.txt,.md,.gz"
-PARTS = ("prompt", "answer", "messages", "system", "chosen", "rejected", "text")
+
+
+def _column(label: Any, help_text: Any) -> forms.CharField:
+    # The columns of a file that was refused (templates/catalog/upload_refused.html).
+    widget = forms.TextInput(attrs={"list": "file-columns"})
+    return forms.CharField(label=label, required=False, max_length=200, widget=widget, help_text=help_text)
 
 
 class UploadForm(forms.Form):
@@ -31,42 +37,13 @@ class UploadForm(forms.Form):
         max_length=LONGEST,
         help_text=gettext_lazy("Empty: the file's name. A name that the project already has gets a new version."),
     )
-    prompt = forms.CharField(
-        label=gettext_lazy("Prompt column"), required=False, max_length=200, help_text=gettext_lazy("The question.")
-    )
-    answer = forms.CharField(
-        label=gettext_lazy("Answer column"),
-        required=False,
-        max_length=200,
-        help_text=gettext_lazy("The reference answer."),
-    )
-    messages = forms.CharField(
-        label=gettext_lazy("Messages column"), required=False, max_length=200, help_text=gettext_lazy("A whole chat.")
-    )
-    system = forms.CharField(
-        label=gettext_lazy("System column"), required=False, max_length=200, help_text=gettext_lazy("System prompts.")
-    )
-    chosen = forms.CharField(
-        label=gettext_lazy("Chosen column"),
-        required=False,
-        max_length=200,
-        help_text=gettext_lazy("Of a pair, the better answer."),
-    )
-    rejected = forms.CharField(
-        label=gettext_lazy("Rejected column"),
-        required=False,
-        max_length=200,
-        help_text=gettext_lazy("Of a pair, the worse one."),
-    )
-    text = forms.CharField(
-        label=gettext_lazy("Text column"), required=False, max_length=200, help_text=gettext_lazy("Plain text.")
-    )
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        for part in PARTS:
-            # The columns of a file that was refused (templates/catalog/upload_refused.html).
-            self.fields[part].widget.attrs["list"] = "file-columns"
+    prompt = _column(gettext_lazy("Prompt column"), gettext_lazy("The question."))
+    answer = _column(gettext_lazy("Answer column"), gettext_lazy("The reference answer."))
+    messages = _column(gettext_lazy("Messages column"), gettext_lazy("A whole chat."))
+    system = _column(gettext_lazy("System column"), gettext_lazy("System prompts."))
+    chosen = _column(gettext_lazy("Chosen column"), gettext_lazy("Of a pair, the better answer."))
+    rejected = _column(gettext_lazy("Rejected column"), gettext_lazy("Of a pair, the worse one."))
+    text = _column(gettext_lazy("Text column"), gettext_lazy("Plain text."))
 
     def clean_file(self) -> UploadedFile:
         file: UploadedFile = self.cleaned_data["file"]

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from catalog.models import DatasetVersion
+from trainers.data.columns import BY_HAND
 from trainers.recipes.context import prompt_text
-
-BY_HAND = "chosen by you"
 
 
 @dataclass(frozen=True)

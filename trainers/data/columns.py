@@ -11,6 +11,8 @@ from typing import Any
 from trainers.spec import Columns
 
 PARTS = ("prompt", "answer", "messages", "system", "chosen", "rejected", "text")
+# The reason of a column that the user named.
+BY_HAND = "chosen by you"
 
 # Usual names, the surest first.
 _NAMES: dict[str, tuple[str, ...]] = {
@@ -114,7 +116,7 @@ def choose_columns(rows: Sequence[Mapping[str, Any]], wanted: Columns | None) ->
         if column is not None:
             if column not in present:
                 raise NoSuchColumn(part, column, present)
-            chosen[part], reasons[part] = column, "chosen by you"
+            chosen[part], reasons[part] = column, BY_HAND
     for part in _ORDER:
         if part not in chosen:
             free = [column for column in present if column not in chosen.values()]
