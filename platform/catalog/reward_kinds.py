@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, cast
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from django import forms
 from django.utils.translation import gettext_lazy as _
+
+from trainers.rewards.spec import COMPONENT_CLASSES
 
 EXAMPLE_CODE = '''def reward(prompt, completion, answer, row):
     """Between 0 and 1: how good is this completion?"""
@@ -28,18 +30,29 @@ End with one line: Score: a whole number from 0 (useless) to 10 (perfect)."""
 COMMON = ("name", "weight", "at_least", "otherwise")
 
 
-def number(label: Any, initial: float | None, help_text: Any = "") -> forms.FloatField:
-    widget = forms.NumberInput(attrs={"step": "any"})
-    return forms.FloatField(label=label, initial=initial, required=False, widget=widget, help_text=help_text)
+def number(label: Any, help_text: Any = "", **attrs: str) -> forms.FloatField:
+    widget = forms.NumberInput(attrs={"step": "any", **attrs})
+    return forms.FloatField(label=label, required=False, widget=widget, help_text=help_text)
 
 
-def seconds(initial: float, help_text: Any = "") -> forms.FloatField:
-    return number(_("Time limit"), initial, help_text or _("Seconds for a whole batch of completions."))
+def integer(label: Any, help_text: Any = "", *, initial: int | None = None) -> forms.IntegerField:
+    return forms.IntegerField(label=label, initial=initial, required=False, help_text=help_text)
 
 
-def unit(initial: str) -> forms.ChoiceField:
-    choices = [("characters", _("characters")), ("tokens", _("tokens"))]
-    return forms.ChoiceField(label=_("Counted in"), choices=choices, initial=initial, required=False)
+def seconds(help_text: Any = "") -> forms.FloatField:
+    return number(_("Time limit"), help_text or _("Seconds for a whole batch of completions."))
+
+
+def flag(label: Any) -> forms.BooleanField:
+    return forms.BooleanField(label=label, required=False)
+
+
+def choice(label: Any, choices: list[tuple[str, Any]], help_text: Any = "") -> forms.ChoiceField:
+    return forms.ChoiceField(label=label, choices=choices, required=False, help_text=help_text)
+
+
+def unit() -> forms.ChoiceField:
+    return choice(_("Counted in"), [("characters", _("characters")), ("tokens", _("tokens"))])
 
 
 class PrettyJSONField(forms.JSONField):
@@ -50,7 +63,10 @@ class PrettyJSONField(forms.JSONField):
 
 
 class ComponentForm(forms.Form):
-    """What all components have. ``kind``, ``title``, ``icon`` and ``about`` describe the subclass."""
+    """What all components have. ``kind``, ``title``, ``icon`` and ``about`` describe the subclass.
+
+    A field shows the default of the spec by itself; ``initial`` stands only where the spec has none.
+    """
 
     kind: ClassVar[str]
     title: ClassVar[Any]
@@ -69,25 +85,9 @@ class ComponentForm(forms.Form):
     name = forms.CharField(
         label=_("Name on charts"), required=False, help_text=_("Empty: its kind. Up to 60 characters, each one once.")
     )
-    weight = forms.FloatField(
-        label=_("Weight"),
-        initial=1,
-        required=False,
-        widget=forms.NumberInput(attrs={"step": "any"}),
-        help_text=_("Factor in the sum; negative for a penalty."),
-    )
-    at_least = forms.FloatField(
-        label=_("Gate: at least"),
-        required=False,
-        widget=forms.NumberInput(attrs={"step": "any"}),
-        help_text=_("A completion with a lower value gets a fixed reward. Empty: no gate."),
-    )
-    otherwise = forms.FloatField(
-        label=_("Otherwise the whole reward is"),
-        initial=0,
-        required=False,
-        widget=forms.NumberInput(attrs={"step": "any"}),
-    )
+    weight = number(_("Weight"), _("Factor in the sum; negative for a penalty."))
+    at_least = number(_("Gate: at least"), _("A completion with a lower value gets a fixed reward. Empty: no gate."))
+    otherwise = number(_("Otherwise the whole reward is"))
 
     def __init__(
         self, token: str, data: Mapping[str, Any] | None = None, spec: Mapping[str, Any] | None = None
@@ -96,6 +96,9 @@ class ComponentForm(forms.Form):
         super().__init__(
             data, prefix=token, initial={name: _shown(value) for name, value in spec.items()} if spec else None
         )
+        for name, described in COMPONENT_CLASSES[self.kind].model_fields.items():
+            if name in self.fields and not described.is_required():
+                self.fields[name].initial = _shown(described.default)
 
     def as_spec(self) -> dict[str, Any]:
         """The component as the reward spec has it; what was left empty takes the spec's own default."""
@@ -124,14 +127,9 @@ class ComponentForm(forms.Form):
     def unfolded(self) -> bool:
         """Whether something in the fold is wrong, or was changed from what it is by itself."""
         names = (*self.folded, "at_least", "otherwise")
-        return any(name in self.errors or _as_text(self[name].value()) != self._usual(name) for name in names)
-
-    def _usual(self, name: str) -> str:
-        """What a field shows by itself: its initial value, or a list's first choice."""
-        field = self.fields[name]
-        if field.initial is None and isinstance(field, forms.ChoiceField):
-            return _as_text(next(iter(cast("Iterable[Any]", field.choices)))[0])
-        return _as_text(field.initial)
+        return any(
+            name in self.errors or _as_text(self[name].value()) != _as_text(self.fields[name].initial) for name in names
+        )
 
 
 class ExactForm(ComponentForm):
@@ -143,24 +141,14 @@ class ExactForm(ComponentForm):
         widget=forms.TextInput(attrs={"class": "mono", "spellcheck": "false", "placeholder": r"####\s*(.+)"}),
         help_text=_("A regular expression: its last match in the completion (group 1 if it has one) is compared."),
     )
-    ignore_case = forms.BooleanField(label=_("Ignore upper and lower case"), required=False)
+    ignore_case = flag(_("Ignore upper and lower case"))
 
 
 class NumericForm(ComponentForm):
     kind, title, icon = "numeric", _("The right number"), "numeric"
     about = _("1 when a number in the completion is the reference answer, else 0. “1,000” and “1000.0” are the same.")
-    which = forms.ChoiceField(
-        label=_("Which number counts"),
-        choices=[("last", _("the last one")), ("first", _("the first one"))],
-        required=False,
-    )
-    tolerance = forms.FloatField(
-        label=_("Tolerance"),
-        initial=1e-6,
-        required=False,
-        widget=forms.NumberInput(attrs={"step": "any", "min": "0"}),
-        help_text=_("Largest difference that is still right."),
-    )
+    which = choice(_("Which number counts"), [("last", _("the last one")), ("first", _("the first one"))])
+    tolerance = number(_("Tolerance"), _("Largest difference that is still right."), min="0")
 
 
 class MathForm(ComponentForm):
@@ -169,25 +157,24 @@ class MathForm(ComponentForm):
         "1 when the result equals the answer in any form: 1/2, 0.5 and \\frac{1}{2} are the same. Needs no rounding."
     )
     folded = ("timeout_s",)
-    timeout_s = seconds(5, _("Seconds for one completion; one that takes longer counts as wrong."))
+    timeout_s = seconds(_("Seconds for one completion; one that takes longer counts as wrong."))
 
 
 class SimilarityForm(ComponentForm):
     kind, title, icon = "similarity", _("Similar to the answer"), "text"
     about = _("From 0 to 1: how alike completion and answer are, letter by letter.")
     folded = ("timeout_s",)
-    method = forms.ChoiceField(
-        label=_("Measured by"),
-        choices=[
+    method = choice(
+        _("Measured by"),
+        [
             ("ratio", _("letters added and removed")),
             ("levenshtein", _("edits (Levenshtein)")),
             ("token_sort", _("words in any order")),
             ("partial", _("the part that fits best")),
         ],
-        required=False,
     )
-    ignore_case = forms.BooleanField(label=_("Ignore upper and lower case"), required=False)
-    timeout_s = seconds(10)
+    ignore_case = flag(_("Ignore upper and lower case"))
+    timeout_s = seconds()
 
 
 class SchemaForm(ComponentForm):
@@ -202,14 +189,9 @@ class SchemaForm(ComponentForm):
         help_text=_("JSON Schema. Leave it empty when a column holds a schema for each row."),
     )
     column = forms.CharField(label=_("Or the column with it"), required=False, max_length=200)
-    partial = forms.FloatField(
-        label=_("JSON that does not fit gets"),
-        initial=0,
-        required=False,
-        widget=forms.NumberInput(attrs={"step": "any", "min": "0", "max": "1"}),
-    )
-    strict = forms.BooleanField(label=_("Nothing but JSON in the completion"), required=False)
-    timeout_s = seconds(10)
+    partial = number(_("JSON that does not fit gets"), min="0", max="1")
+    strict = flag(_("Nothing but JSON in the completion"))
+    timeout_s = seconds()
 
 
 class CodeForm(ComponentForm):
@@ -218,19 +200,18 @@ class CodeForm(ComponentForm):
     folded = ("entry_point", "timeout_s")
     tests = forms.CharField(
         label=_("Column with the tests"),
-        initial="tests",
         required=False,
         max_length=200,
         help_text=_("A list of input and output texts, or of Python asserts."),
     )
-    every = forms.BooleanField(label=_("All tests must pass"), required=False)
+    every = flag(_("All tests must pass"))
     entry_point = forms.CharField(
         label=_("Column with the function's name"),
         required=False,
         max_length=200,
         help_text=_("For tests that define check(candidate)."),
     )
-    timeout_s = seconds(5, _("Seconds for one test; one that takes longer has failed."))
+    timeout_s = seconds(_("Seconds for one test; one that takes longer has failed."))
 
 
 class PatternForm(ComponentForm):
@@ -245,43 +226,42 @@ class PatternForm(ComponentForm):
         ),
         help_text=_("In Python's syntax."),
     )
-    whole = forms.BooleanField(label=_("It must match all of the completion"), required=False)
-    timeout_s = seconds(10)
+    whole = flag(_("It must match all of the completion"))
+    timeout_s = seconds()
 
 
 class LengthForm(ComponentForm):
     kind, title, icon = "length", _("Within a length"), "length"
     about = _("1 inside the range; outside it falls evenly, to 0 at no length and at twice the maximum.")
-    minimum = forms.IntegerField(label=_("At least"), initial=0, required=False)
-    maximum = forms.IntegerField(label=_("At most"), initial=400, required=False)
-    unit = unit("characters")
+    minimum = integer(_("At least"))
+    maximum = integer(_("At most"), initial=400)
+    unit = unit()
 
 
 class LengthTargetForm(ComponentForm):
     kind, title, icon = "length_target", _("Near a length"), "pin"
     about = _("1 at the target, falling evenly to 0 at the given distance below and above it.")
-    target = forms.IntegerField(label=_("Target"), initial=200, required=False)
-    width = forms.IntegerField(label=_("0 at this distance"), initial=100, required=False)
-    unit = unit("tokens")
+    target = integer(_("Target"), initial=200)
+    width = integer(_("0 at this distance"), initial=100)
+    unit = unit()
 
 
 class OverlongForm(ComponentForm):
     kind, title, icon = "overlong", _("Not too long"), "stop"
     about = _("1 while the completion is short; in the buffer before the limit it falls evenly to 0.")
-    limit = forms.IntegerField(label=_("Limit"), initial=256, required=False)
-    buffer = forms.IntegerField(label=_("Buffer before it"), initial=64, required=False)
-    unit = unit("tokens")
+    limit = integer(_("Limit"), initial=256)
+    buffer = integer(_("Buffer before it"), initial=64)
+    unit = unit()
 
 
 class RepetitionForm(ComponentForm):
     kind, title, icon = "repetition", _("Without repetition"), "retry"
     about = _("1 when no run of words comes twice; less, the more of them are repeated.")
-    size = forms.IntegerField(label=_("Length of a run"), initial=4, required=False)
-    unit = forms.ChoiceField(
-        label=_("Counted in"),
-        choices=[("words", _("words")), ("characters", _("characters"))],
-        required=False,
-        help_text=_("Characters for Chinese, Japanese and the like."),
+    size = integer(_("Length of a run"))
+    unit = choice(
+        _("Counted in"),
+        [("words", _("words")), ("characters", _("characters"))],
+        _("Characters for Chinese, Japanese and the like."),
     )
 
 
@@ -290,13 +270,12 @@ class TagsForm(ComponentForm):
     about = _("1 when the completion is made of these tags, each once, in order and filled; else 0.")
     tags = forms.CharField(
         label=_("Tags"),
-        initial="think, answer",
         required=False,
         widget=forms.TextInput(attrs={"class": "mono", "spellcheck": "false"}),
         help_text=_("Their names with commas: think, answer stands for <think>…</think><answer>…</answer>."),
     )
-    outside = forms.BooleanField(label=_("Text may stand outside of them"), required=False)
-    partial = forms.BooleanField(label=_("Give the share of what holds"), required=False)
+    outside = flag(_("Text may stand outside of them"))
+    partial = flag(_("Give the share of what holds"))
 
     def clean_tags(self) -> list[str]:
         return [tag.strip().strip("<>") for tag in str(self.cleaned_data["tags"]).split(",") if tag.strip()]
@@ -314,7 +293,7 @@ class PythonForm(ComponentForm):
         widget=forms.Textarea(attrs={"rows": 9, "class": "code", "spellcheck": "false", "data-code": ""}),
         help_text=_("Define reward(prompt, completion, answer, row). It returns a number; answer may be None."),
     )
-    timeout_s = seconds(10)
+    timeout_s = seconds()
 
     def clean_code(self) -> str:
         return str(self.cleaned_data["code"]).replace("\r\n", "\n")
@@ -351,30 +330,27 @@ class JudgeForm(ComponentForm):
         help_text=_("{prompt}, {completion}, {answer} and {row.NAME} are replaced by those of the row."),
     )
     system = forms.CharField(label=_("System prompt"), required=False, widget=forms.Textarea(attrs={"rows": 2}))
-    read = forms.ChoiceField(
-        label=_("The score is"),
-        choices=[
+    read = choice(
+        _("The score is"),
+        [
             ("last_number", _("the last number of the reply")),
             ("pattern", _("group 1 of a pattern")),
             ("json", _("“score” of a JSON object")),
         ],
-        required=False,
     )
     pattern = forms.CharField(label=_("Pattern"), required=False, max_length=500)
-    lowest = number(_("Score that means 0"), 0)
-    highest = number(_("Score that means 1"), 10)
-    unreadable = number(
-        _("Reply without a score"), None, _("Its value from 0 to 1. Empty: an error that ends the job.")
-    )
-    temperature = number(_("Temperature"), 0)
-    max_tokens = forms.IntegerField(label=_("Longest reply"), initial=512, required=False, help_text=_("Tokens."))
-    timeout_s = seconds(60, _("Seconds for one request."))
-    retries = forms.IntegerField(label=_("Tries after a failure"), initial=4, required=False)
-    concurrency = forms.IntegerField(label=_("Requests at once"), initial=8, required=False)
-    max_calls = forms.IntegerField(label=_("Budget in requests"), required=False, help_text=_("Empty: no limit."))
-    max_cost = number(_("Budget in money"), None, _("By the two prices. Empty: no limit."))
-    input_price = number(_("Price of reading"), 0, _("A million tokens."))
-    output_price = number(_("Price of writing"), 0, _("A million tokens."))
+    lowest = number(_("Score that means 0"))
+    highest = number(_("Score that means 1"))
+    unreadable = number(_("Reply without a score"), _("Its value from 0 to 1. Empty: an error that ends the job."))
+    temperature = number(_("Temperature"))
+    max_tokens = integer(_("Longest reply"), _("Tokens."))
+    timeout_s = seconds(_("Seconds for one request."))
+    retries = integer(_("Tries after a failure"))
+    concurrency = integer(_("Requests at once"))
+    max_calls = integer(_("Budget in requests"), _("Empty: no limit."))
+    max_cost = number(_("Budget in money"), _("By the two prices. Empty: no limit."))
+    input_price = number(_("Price of reading"), _("A million tokens."))
+    output_price = number(_("Price of writing"), _("A million tokens."))
 
 
 KINDS: dict[str, type[ComponentForm]] = {
