@@ -11,11 +11,9 @@ from django.http import HttpResponse, HttpResponseBase, JsonResponse, StreamingH
 from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_safe
 
-from jobs.models import Job
-from jobs.selectors import jobs_visible_to
+from jobs.views import job_of
 from records import log_pages
 from records.log_pages import HITS, Key, Lines, SearchProblem
-from workspaces import access
 from workspaces.models import Project
 from workspaces.scope import ProjectRequest, in_project
 
@@ -29,7 +27,7 @@ def job_log_lines(request: ProjectRequest, project: Project, job_id: UUID) -> Ht
 
     Without any of them the newest; ``q`` gives hits instead, ``regex=1`` reads it as a regular expression.
     """
-    subject, query = ("job", _job(request, job_id).pk), request.GET
+    subject, query = ("job", job_of(request, job_id).pk), request.GET
     try:
         lines = _lines(query)
         keys = {name: _key(query[name]) for name in ("before", "after", "around") if query.get(name)}
@@ -60,7 +58,7 @@ def job_log_lines(request: ProjectRequest, project: Project, job_id: UUID) -> Ht
 @in_project()
 def job_log(request: ProjectRequest, project: Project, job_id: UUID) -> HttpResponseBase:
     """The log as a text file, whole or what passes the filters; read and sent line by line."""
-    job = _job(request, job_id)
+    job = job_of(request, job_id)
     try:
         lines = _lines(request.GET)
     except ValueError as error:
@@ -109,7 +107,3 @@ def _moment(text: str) -> datetime:
         return datetime.fromtimestamp(float(text), UTC)
     except (ValueError, OverflowError, OSError):
         raise ValueError("at is a time in seconds since 1970") from None
-
-
-def _job(request: ProjectRequest, job_id: UUID) -> Job:
-    return access.get(jobs_visible_to(request.user).filter(project=request.project), job_id, request.user)

@@ -171,14 +171,14 @@ def rollout_page(job: Job, query: Mapping[str, str]) -> RolloutPage:
 
 
 def _steps(job: Job) -> list[dict[str, Any]]:
-    return [
-        {
-            **row,
-            "at": f"{row['step']}/{row['phase']}",
-            "label": f"step {row['step']} · {PHASES.get(row['phase'], row['phase'])}",
-        }
-        for row in sorted(rollout_steps(("job", job.pk)), key=lambda row: (row["step"], ORDER.get(row["phase"], 1)))
-    ]
+    rows = sorted(rollout_steps(("job", job.pk)), key=lambda row: (row["step"], ORDER.get(row["phase"], 1)))
+    return [step_choice(row) for row in rows]
+
+
+def step_choice(row: dict[str, Any]) -> dict[str, Any]:
+    """A step and phase with the value (``at``) and the label by which one chooses it."""
+    label = f"step {row['step']} · {PHASES.get(row['phase'], row['phase'])}"
+    return {**row, "at": f"{row['step']}/{row['phase']}", "label": label}
 
 
 def _filters(query: Mapping[str, str]) -> tuple[Filter, str]:

@@ -9,13 +9,11 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from jobs.models import Job
-from jobs.rollout_groups import PHASES, rollout_page
-from jobs.selectors import jobs_visible_to
+from jobs.rollout_groups import rollout_page, step_choice
+from jobs.views import job_of
 from jobs.word_diff import word_diff
 from records.models import Rollout
 from records.rollout_pages import rollout_whole, samples_of_prompt, steps_of_prompt
-from workspaces import access
 from workspaces.models import Project
 from workspaces.scope import ProjectRequest, in_project
 
@@ -27,7 +25,7 @@ LARGEST = 2_000_000
 @in_project()
 def job_rollouts(request: ProjectRequest, project: Project, job_id: UUID) -> HttpResponse:
     """Rollouts of one step; without a step those of the newest. ``view=strip``: only the newest group, in a line."""
-    job = _job(request, job_id)
+    job = job_of(request, job_id)
     found = rollout_page(job, request.GET)
     strip = request.GET.get("view") == "strip"
     return render(request, f"jobs/rollouts{'_strip' if strip else ''}.html", {"job": job, "rollouts": found})
@@ -37,7 +35,7 @@ def job_rollouts(request: ProjectRequest, project: Project, job_id: UUID) -> Htt
 @in_project()
 def job_rollout_text(request: ProjectRequest, project: Project, job_id: UUID, rollout_id: int) -> HttpResponse:
     """The whole completion, or with ``part=prompt`` the whole prompt, as text to be put in place of the cut one."""
-    job = _job(request, job_id)
+    job = job_of(request, job_id)
     rollout = rollout_whole(("job", job.pk), rollout_id)
     if rollout is None:
         raise Http404("There is no such sample.")
@@ -49,9 +47,9 @@ def job_rollout_text(request: ProjectRequest, project: Project, job_id: UUID, ro
 @in_project()
 def job_rollout_diff(request: ProjectRequest, project: Project, job_id: UUID) -> HttpResponse:
     """The same prompt (``prompt``, its key) at the steps ``a`` and ``b``, word by word; else its first and last."""
-    job = _job(request, job_id)
+    job = job_of(request, job_id)
     key = request.GET.get("prompt", "")[:64].replace("\x00", "")
-    steps = [_step(row) for row in steps_of_prompt(("job", job.pk), key)] if key else []
+    steps = [step_choice(row) for row in steps_of_prompt(("job", job.pk), key)] if key else []
     if not steps:
         raise Http404("This job has no such prompt.")
     known = {row["at"]: row for row in steps}
@@ -72,14 +70,5 @@ def job_rollout_diff(request: ProjectRequest, project: Project, job_id: UUID) ->
     return render(request, "jobs/rollout_diff.html", context)
 
 
-def _step(row: dict[str, Any]) -> dict[str, Any]:
-    label = f"step {row['step']} · {PHASES.get(row['phase'], row['phase'])}"
-    return {**row, "at": f"{row['step']}/{row['phase']}", "label": label}
-
-
 def _mean(rows: list[Rollout]) -> float:
     return sum(row.reward for row in rows) / len(rows)
-
-
-def _job(request: ProjectRequest, job_id: UUID) -> Job:
-    return access.get(jobs_visible_to(request.user).filter(project=request.project), job_id, request.user)

@@ -11,11 +11,12 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
-from catalog import archive, selectors
+from catalog import archive
 from catalog.models import ModelVersion
 from jobs.merging import merged_ask
+from portal.registry_pages import version_of
 from trainers.storage import Storage, StorageError
-from workspaces import access, downloads
+from workspaces import downloads
 from workspaces.models import Project, Role
 from workspaces.scope import ProjectRequest, in_project
 
@@ -24,14 +25,14 @@ from workspaces.scope import ProjectRequest, in_project
 @in_project()
 def merged_state(request: ProjectRequest, project: Project, model_id: UUID, number: int) -> HttpResponse:
     """The button for the merged weights as it stands now; the page asks again while they are being made."""
-    return render(request, "portal/merged.html", {"version": _version(request, project, model_id, number)})
+    return render(request, "portal/merged.html", {"version": version_of(request, model_id, number)})
 
 
 @require_POST
 @in_project(Role.EDITOR)
 def merged_make(request: ProjectRequest, project: Project, model_id: UUID, number: int) -> HttpResponse:
     """Have the merged weights made; asking again while they are made, or after, changes nothing."""
-    version = _version(request, project, model_id, number)
+    version = version_of(request, model_id, number)
     merged_ask(version=version, actor=request.user)
     if request.headers.get("HX-Request"):
         version.refresh_from_db(fields=["merged", "merged_error", "merged_uri"])
@@ -43,7 +44,7 @@ def merged_make(request: ProjectRequest, project: Project, model_id: UUID, numbe
 @in_project()
 def merged_download(request: ProjectRequest, project: Project, model_id: UUID, number: int) -> HttpResponseBase:
     """The merged weights as a zip that transformers loads once unpacked."""
-    version = _version(request, project, model_id, number)
+    version = version_of(request, model_id, number)
     if version.merged != ModelVersion.Merged.READY:
         raise Http404
     storage = Storage(settings.STORAGE_URL)
@@ -54,9 +55,3 @@ def merged_download(request: ProjectRequest, project: Project, model_id: UUID, n
     folder = downloads.plain_name(f"{version.model.name} v{number} merged")
     chunks = archive.zip_stream(storage, version.merged_uri, names, folder)
     return downloads.download(request, chunks, f"{folder}.zip", "application/zip")
-
-
-def _version(request: ProjectRequest, project: Project, model_id: UUID, number: int) -> ModelVersion:
-    rows = selectors.model_versions_visible_to(request.user).filter(model__project=project, model_id=model_id)
-    found = rows.filter(number=number).values_list("pk", flat=True).first()
-    return access.get(rows, found, request.user)

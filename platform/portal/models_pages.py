@@ -16,7 +16,7 @@ from catalog.models import ModelVersion
 from jobs.models import Job
 from jobs.selectors import jobs_visible_to
 from portal.lineage import ancestor, descendants
-from workspaces import access
+from portal.registry_pages import model_of
 from workspaces.models import Project, User
 from workspaces.scope import ProjectRequest, in_project
 from workspaces.vault import mask_of_project
@@ -56,7 +56,7 @@ class Lineage:
 @in_project()
 def model_detail(request: ProjectRequest, project: Project, model_id: UUID) -> HttpResponse:
     """One model: the version asked for (the newest without a choice), and the list of all."""
-    model = access.get(selectors.models_visible_to(request.user).filter(project=project), model_id, request.user)
+    model = model_of(request, model_id)
     versions = list(selectors.model_versions_visible_to(request.user).filter(model=model).prefetch_related("aliases"))
     wanted = request.GET.get("version", "")
     version = next((v for v in versions if str(v.number) == wanted), versions[0] if versions else None)
