@@ -56,7 +56,7 @@ def compare_page(request: ProjectRequest, project: Project) -> HttpResponse:
         "live": {
             "runs": [{key: row[key] for key in ("id", "name", "short", "colour", "dash", "active")} for row in rows],
             "keys": keys,
-            "parameters": _parameters(runs, base),
+            "parameters": _parameters(fields),
             "lines": _address("compare-lines", project, joined),
             "points": _address("compare-points", project, joined),
             "chart_view": chart_view_of(project, request.user),
@@ -99,13 +99,11 @@ def _head(
     }
 
 
-def _parameters(runs: list[Run], base: int) -> list[dict[str, Any]]:
+def _parameters(fields: list[compare.Field]) -> list[dict[str, Any]]:
     """The numeric fields in which the runs differ, for the parallel axes."""
-    if len(runs) < 2:
-        return []
     return [
         {"path": field.path, "values": field.numbers}
-        for field in compare.configuration(runs, base)
+        for field in fields
         if any(field.differs) and sum(value is not None for value in field.numbers) > 1
     ]
 

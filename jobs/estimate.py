@@ -11,7 +11,6 @@ from billing.models import Price
 from billing.selectors import current_price
 from catalog.models import BaseModel
 from compute.models import DeviceKind, Tier
-from compute.selectors import capacity
 from jobs.models import Job
 from jobs.placement import device_need
 from jobs.states import State
@@ -141,7 +140,7 @@ def estimate_job(*, task: TaskSpec, base: BaseModel, rows: int) -> Estimate:
         devices=need.devices,
         tier=Tier(task.resources.tier),
         price=current_price(need.kind, task.resources.tier),
-        largest=capacity().get((need.kind, task.resources.tier), 0),
+        largest=need.largest,
         learned_from=len(rates),
         seconds=_range(rates, work.units) or _reckoned(task, base, work, need.kind, need.devices),
     )

@@ -14,8 +14,11 @@ MOST_CPU_CORES = 8
 
 
 class DeviceNeed(NamedTuple):
+    """``largest`` is how many such devices the largest living node has."""
+
     kind: DeviceKind
     devices: int
+    largest: int
 
 
 def device_need(task: TaskSpec, base: BaseModel) -> DeviceNeed:
@@ -29,8 +32,9 @@ def device_need(task: TaskSpec, base: BaseModel) -> DeviceNeed:
         kind = DeviceKind.GPU if (DeviceKind.GPU, wish.tier) in sizes else DeviceKind.CPU
     else:
         kind = DeviceKind(wish.device)
+    largest = sizes.get((kind, wish.tier), 0)
     if wish.devices is not None:
-        return DeviceNeed(kind, wish.devices)
+        return DeviceNeed(kind, wish.devices, largest)
     if kind == DeviceKind.GPU:
-        return DeviceNeed(kind, 1)
-    return DeviceNeed(kind, max(1, min(sizes.get((kind, wish.tier), 1), MOST_CPU_CORES)))
+        return DeviceNeed(kind, 1, largest)
+    return DeviceNeed(kind, max(1, min(largest, MOST_CPU_CORES)), largest)
