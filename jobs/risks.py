@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from jobs.estimate import Estimate, Work
+from jobs.preflight import tokens_at_p95
 from trainers.defaults import rate_warning
 from trainers.spec import RECIPES, TaskSpec, read_by
 
 MANY_UPDATES = 8
-CHARACTERS_PER_TOKEN = 4.0
 MANY_STEPS = 300
 MANY_PASSES = 20
 LONG_ON_CPU = 256
@@ -95,20 +94,13 @@ def _about_sampling(task: TaskSpec, report: dict[str, Any]) -> list[str]:
         found.append("With top p below 1 the model is trained on samples that are not quite its own.")
     if task.recipe == "grpo" and sampling.one_step_off_policy and task.loss.importance_cap is None:
         found.append("Batches that are a step old need an importance cap; 2 is a common choice.")
-    longest = _tokens_of_answers(report)
-    if RECIPES[task.recipe].samples and longest and longest > sampling.max_new_tokens:
+    longest = tokens_at_p95(report, "answer")
+    if RECIPES[task.recipe].samples and longest > sampling.max_new_tokens:
         found.append(
             f"One answer in twenty of the dataset takes about {longest:,} tokens or more, and a completion is cut at "
             f"{sampling.max_new_tokens:,}: right answers of that length could not be given."
         )
     return found
-
-
-def _tokens_of_answers(report: dict[str, Any]) -> int:
-    """About how many tokens the longest twentieth of the answers takes, as far as the check of the data tells."""
-    lengths, rate = (report.get("lengths") or {}).get("answer") or {}, report.get("tokens") or {}
-    characters = lengths.get("p95") or 0
-    return math.ceil(characters / (rate.get("per_token") or CHARACTERS_PER_TOKEN)) if characters else 0
 
 
 def _about_cost(task: TaskSpec, estimate: Estimate) -> list[str]:
