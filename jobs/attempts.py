@@ -92,9 +92,7 @@ def attempt_lost(*, attempt: Attempt, why: str) -> None:
     """The driver or its node died without a last word. What no checkpoint of it kept is not charged."""
     if _end(attempt, "lost", why, lost_after=kept_until(attempt)):
         transaction.on_commit(partial(unfinished_delete, attempt=attempt), robust=True)
-        place = f" at step {attempt.last_step:,}" if attempt.last_step else ""
-        where = f" on {attempt.node_address}" if attempt.node_address else ""
-        _go_on_or_fail(attempt, f"Attempt {attempt.number} was lost{place}{where}: {why}")
+        _go_on_or_fail(attempt, f"Attempt {attempt.number} was lost{recovery.where_it_ended(attempt)}: {why}")
 
 
 @transaction.atomic

@@ -102,11 +102,21 @@ def nodes_to_avoid(job_id: UUID) -> list[str]:
 def resume_words(job_id: UUID, reached: int) -> str:
     """Where the next attempt begins, in words; ``reached`` is the newest step that was done."""
     newest = checkpoints_to_resume(job_id).first()
-    lost = max(0, reached - (newest.step if newest else 0))
-    again = "no step is lost" if not lost else f"{lost:,} step{'' if lost == 1 else 's'} run again"
+    again = again_words(reached - (newest.step if newest else 0)) or "no step is lost"
     if newest is None:
         return f"from the beginning, since there is no checkpoint yet; {again}"
     return f"from the checkpoint of step {newest.step:,}; {again}"
+
+
+def again_words(lost: int) -> str:
+    """How many steps are done once more; empty for none."""
+    return f"{lost:,} step{'' if lost == 1 else 's'} run again" if lost > 0 else ""
+
+
+def where_it_ended(attempt: Attempt) -> str:
+    """`` at step 40 on 10.0.0.2``, as far as it is known."""
+    place = f" at step {attempt.last_step:,}" if attempt.last_step else ""
+    return place + (f" on {attempt.node_address}" if attempt.node_address else "")
 
 
 def reached_step(job_id: UUID) -> int:
@@ -116,11 +126,9 @@ def reached_step(job_id: UUID) -> int:
 
 def gave_up(attempt: Attempt, why: str) -> tuple[str, str, str]:
     """Why a job is not tried again: ``(reason, failure kind, advice)``."""
-    place = f" at step {attempt.last_step:,}" if attempt.last_step else ""
-    where = f" on {attempt.node_address}" if attempt.node_address else ""
     if WITHOUT_MEMORY in why:
         return (
-            f"Attempt {attempt.number} ended{place}{where}: {why} It was tried {MOST_WITHOUT_MEMORY} times.",
+            f"Attempt {attempt.number} ended{where_it_ended(attempt)}: {why} It was tried {MOST_WITHOUT_MEMORY} times.",
             "out_of_memory",
             "Lower the batch size, the group size or the longest completion, or choose a smaller model.",
         )

@@ -21,7 +21,7 @@ from catalog.models import Checkpoint
 from compute.models import Grant
 from jobs import hints
 from jobs.models import Attempt, Job
-from jobs.recovery import reached_step
+from jobs.recovery import again_words, reached_step
 from jobs.retention import checkpoints_prune
 from jobs.services import HOLDER, job_note, job_transition
 from jobs.states import State
@@ -169,8 +169,7 @@ def _note_resume(attempt: Attempt, event: Event) -> None:
     attempt.resumed_from = rows.filter(uri=event["uri"]).first() if event["uri"] else None
     # At once: later events of the same stretch may delete that checkpoint for a newer one.
     attempt.save(update_fields=["first_step", "resumed_from"])
-    lost = max(0, reached_step(attempt.job_id) - event["step"])
-    again = "no step runs again" if not lost else f"{lost:,} step{'' if lost == 1 else 's'} run again"
+    again = again_words(reached_step(attempt.job_id) - event["step"]) or "no step runs again"
     what = f"Resumes at step {event['step']:,} from checkpoint {event['name']}" if event["name"] else "Begins anew"
     spoiled = (
         f" {' and '.join(uri.rpartition('/')[2] for uri in damaged)} cannot be used, being damaged." if damaged else ""

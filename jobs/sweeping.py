@@ -19,16 +19,10 @@ PATIENCE = timedelta(seconds=5)
 
 def sweep() -> None:
     """End what has no process left, and send the wake-ups again; what they start is idempotent."""
-    abandoned = Job.objects.filter(
-        ~Exists(Attempt.objects.filter(job=OuterRef("pk"), ended_at=None)), state=State.CANCELLING
-    )
-    for job_id, reason in abandoned.values_list("pk", "reason"):
-        job_transition(job_id=job_id, to=State.CANCELLED, only_from={State.CANCELLING}, reason=reason)
-    resting = Job.objects.filter(
-        ~Exists(Attempt.objects.filter(job=OuterRef("pk"), ended_at=None)), state=State.PAUSING
-    )
-    for job_id, reason in resting.values_list("pk", "reason"):
-        job_transition(job_id=job_id, to=State.PAUSED, only_from={State.PAUSING}, reason=reason)
+    without_process = Job.objects.filter(~Exists(Attempt.objects.filter(job=OuterRef("pk"), ended_at=None)))
+    for stopping, stopped in ((State.CANCELLING, State.CANCELLED), (State.PAUSING, State.PAUSED)):
+        for job_id, reason in without_process.filter(state=stopping).values_list("pk", "reason"):
+            job_transition(job_id=job_id, to=stopped, only_from={stopping}, reason=reason)
     late = timezone.now() - PATIENCE
     offered = Grant.objects.filter(state=Grant.State.OFFERED, request__holder_kind=HOLDER, created_at__lt=late)
     for grant_id in offered.values_list("pk", flat=True):
