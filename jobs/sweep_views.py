@@ -9,10 +9,11 @@ from uuid import UUID
 from django.core.paginator import Paginator
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
-from django.urls import NoReverseMatch, reverse
+from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from jobs import sweeps
+from jobs.compare import MOST_RUNS
 from jobs.form_views import checked, form_page
 from jobs.forms import JobForm
 from jobs.models import Sweep
@@ -25,7 +26,6 @@ from workspaces.models import Project, Role
 from workspaces.scope import ProjectRequest, in_project
 
 PAGE = 50
-MOST_COMPARED = 20
 
 
 @require_safe
@@ -80,7 +80,7 @@ def sweep_cancel(request: ProjectRequest, project: Project, sweep_id: UUID) -> H
 def _context(row: Sweep) -> dict[str, Any]:
     described, members = parse_sweep(row.spec), sweeps.members_of(row)
     active = [member for member in members if State(member.job.state) not in TERMINAL]
-    ids = ",".join(str(member.job.pk) for member in members[:MOST_COMPARED])
+    ids = ",".join(str(member.job.pk) for member in members[:MOST_RUNS])
     return {
         "sweep": row,
         "described": described,
@@ -89,15 +89,8 @@ def _context(row: Sweep) -> dict[str, Any]:
         "best": next((member for member in members if member.best), None),
         "rungs": rungs(described) if described.method == "halving" else [],
         "cost": sum((member.cost for member in members if member.cost), start=0),
-        "compare": _compare(row, ids),
+        "compare": f"{reverse('compare', args=[row.project_id])}?jobs={ids}",
     }
-
-
-def _compare(row: Sweep, ids: str) -> str:
-    try:
-        return f"{reverse('compare', args=[row.project_id])}?jobs={ids}"
-    except NoReverseMatch:
-        return ""
 
 
 def _sweep(request: ProjectRequest, sweep_id: UUID) -> Sweep:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -172,7 +172,7 @@ def members_of(row: SweepRow) -> list[Member]:
     ]
     found.sort(key=lambda m: (-m.rung, m.value is None, sign * (m.value or 0.0)))
     best = next((m for m in found if m.rung == last and m.value is not None), None)
-    return [Member(**{**m.__dict__, "best": m is best}) for m in found]
+    return [replace(m, best=m is best) for m in found]
 
 
 def _values(jobs: Sequence[Job], metric: str) -> dict[UUID, float]:

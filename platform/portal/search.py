@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Case, IntegerField, QuerySet, Value, When
-from django.urls import NoReverseMatch, reverse
+from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from catalog import selectors as catalog
@@ -97,7 +97,4 @@ def _pages(words: list[str], project: Project | None) -> Iterator[Hit]:
     for route, of_project, icon, title in pages:
         if (of_project and project is None) or not all(word.casefold() in title.casefold() for word in words):
             continue
-        try:
-            yield Hit(icon, title, "", reverse(route, args=[project.pk] if of_project and project else []))
-        except NoReverseMatch:
-            continue
+        yield Hit(icon, title, "", reverse(route, args=[project.pk] if of_project and project else []))
