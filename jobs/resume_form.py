@@ -26,4 +26,4 @@ class ResumeForm(forms.Form):
             if limits.get(name) is None:
                 del self.fields[name]
                 continue
-            self.fields[name].widget.attrs["class"] = "form-control num"
+            self.fields[name].widget.attrs["class"] = "num"
