@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import textwrap
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from jailed import run
 
 from trainers.rewards.bench import TOOLS
 from trainers.rewards.sandbox import Outcome, Sandbox
@@ -23,12 +23,6 @@ def box(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
         if not report["sufficient"]:
             pytest.skip(" ".join(report["lacks"]))
         yield made
-
-
-def run(box: Sandbox, body: str, *, seconds: float = 10, samples: int = 1) -> Outcome:
-    code = "def reward(prompt, completion, answer, row):\n" + textwrap.indent(textwrap.dedent(body), "    ")
-    rows = [["p", f"c{i}", "a", {}] for i in range(samples)]
-    return box.run("rewards", {"code": code, "samples": rows}, count=samples, seconds=seconds)
 
 
 def refused(outcome: Outcome) -> bool:
