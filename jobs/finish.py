@@ -39,8 +39,7 @@ def job_finish(*, job_id: UUID) -> None:
             failure_kind="internal",
         )
         return
-    key = f"reports/{job.pk}/{job.epoch}.html"
-    Storage(settings.STORAGE_URL).put_bytes(key, mask_of_project(job.project_id).text(report.render(job)).encode())
+    key = _store_report(job)
     with transaction.atomic():
         version = model_version_create(
             project=job.project,
@@ -68,12 +67,17 @@ def job_finish(*, job_id: UUID) -> None:
 
 def _finish_measured(job: Job) -> None:
     """A job that only measured makes a report and no model."""
-    key = f"reports/{job.pk}/{job.epoch}.html"
-    Storage(settings.STORAGE_URL).put_bytes(key, report.render(job).encode())
     job_transition(
         job_id=job.pk,
         to=State.SUCCEEDED,
         only_from={State.FINISHING},
         reason=report.headline(job),
-        report_key=key,
+        report_key=_store_report(job),
     )
+
+
+def _store_report(job: Job) -> str:
+    """Where the report lies now, without what must not be seen."""
+    key = f"reports/{job.pk}/{job.epoch}.html"
+    Storage(settings.STORAGE_URL).put_bytes(key, mask_of_project(job.project_id).text(report.render(job)).encode())
+    return key

@@ -16,6 +16,7 @@ from jobs.models import Job
 from jobs.services import job_transition
 from jobs.states import State
 from trainers.spec import SpecError
+from trainers.storage import Storage
 from workspaces.vault import secret_set
 
 pytestmark = pytest.mark.django_db
@@ -130,6 +131,17 @@ def test_a_job_that_only_measures_ends_without_a_model(alice, project):
     job = Job.objects.get(pk=job.pk)
     assert (job.state, job.model_version, job.reason) == ("succeeded", None, "Accuracy on held-out prompts is 50.0%.")
     assert job.report_key
+
+
+def test_the_report_of_a_job_that_only_measures_hides_the_teams_secrets(alice, project, settings, monkeypatch):
+    secret_set(workspace=project.workspace, name="KEY", value="sk-0123456789", actor=alice)
+    monkeypatch.setattr("jobs.report.render", lambda job: "<p>sk-0123456789</p>")
+    job = factories.job(project, alice, recipe="evaluate", loss={})
+    run_job(job)
+    job_transition(job_id=job.pk, to=State.FINISHING, reason="", result={"before": None, "after": None})
+    job_finish(job_id=job.pk)
+    report = Storage(settings.STORAGE_URL).get_bytes(Job.objects.get(pk=job.pk).report_key)
+    assert report.startswith(b"<p>") and b"sk-0123456789" not in report
 
 
 def test_all_weights_are_a_merged_model_already(alice, project, checkpoint):
