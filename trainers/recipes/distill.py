@@ -19,10 +19,11 @@ from trainers.errors import RunError
 from trainers.recipes.acting import SingleTurn
 from trainers.recipes.chat import stop_tokens
 from trainers.recipes.context import RunContext
-from trainers.recipes.figures import rollout_figures, time_figures, update_figures
+from trainers.recipes.figures import update_figures
 from trainers.recipes.loop import Phase
 from trainers.recipes.policy_data import Sample
-from trainers.recipes.policy_loop import SAMPLING_SHARE, PolicyLoop, Timer, policy_loss
+from trainers.recipes.policy_loop import PolicyLoop, Update, policy_loss
+from trainers.recipes.rollouts import Rollouts
 from trainers.recipes.schedule import derived_seed
 from trainers.recipes.setup import Setup, Teacher
 
@@ -40,23 +41,17 @@ class DistillRun(PolicyLoop):
         self.loss, self.loss_config = policy_loss(self.ctx.spec.loss)
 
     def step(self, step: int) -> dict[str, float]:
-        timer = Timer()
-        self.progress.phase("sampling", 0.0, SAMPLING_SHARE)
-        rollouts = self.sample(step, self.next_rows(self.ctx.spec.hyperparameters.batch_size))
-        self.tell(step, rollouts)
-        training = Timer()
-        samples = [Sample(rollout, []) for rollout in rollouts.flat]
-        divergence = self._compare(samples)
-        if self.ctx.spec.loss.importance_cap is not None:
-            for sample, proximal in zip(samples, self.logprobs(self.adapter, samples), strict=True):
-                sample.proximal = proximal
-        update = self.optimize(step, samples, self.loss, self.loss_config, everything=False)
-        trained = sum(output.tokens for output in update.outputs)
-        values = rollout_figures(rollouts) | update_figures(update.outputs, update.grad_norm)
+        values = super().step(step)
         if self.setup.scorer is None:
             values = {name: value for name, value in values.items() if name not in _OF_REWARD}
-        values |= {"train/teacher_kl": divergence, "train/learning_rate": self.rate(step)}
-        return values | time_figures(timer.seconds, training.seconds, trained, rollouts)
+        return values
+
+    def learn(self, step: int, rollouts: Rollouts) -> tuple[dict[str, float], Update]:
+        samples = [Sample(rollout, []) for rollout in rollouts.flat]
+        divergence = self._compare(samples)
+        self.add_proximal(samples)
+        update = self.optimize(step, samples, self.loss, self.loss_config, everything=False)
+        return {**update_figures(update.outputs, update.grad_norm), "train/teacher_kl": divergence}, update
 
     def measure(self, step: int, phase: Phase) -> dict[str, Any]:
         if self.setup.scorer is None:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 from trainers.engine.engine import Engine
 from trainers.engine.sampler import SamplingParams
 from trainers.recipes.acting import Actor
 from trainers.recipes.chat import stop_tokens
 from trainers.recipes.context import RunContext
+from trainers.recipes.figures import mean, outcome_figures
+from trainers.recipes.loop import Phase
 from trainers.recipes.progress import Progress
-from trainers.recipes.rollouts import Prompt, Rollout, emit_rollouts
+from trainers.recipes.rollouts import Prompt, Rollout, Rollouts, emit_rollouts
 from trainers.recipes.schedule import derived_seed
 
-Phase = Literal["before", "eval", "after"]
 SHOWN = 256  # rollouts put into the journal per evaluation and temperature
 
 
@@ -31,14 +32,12 @@ class Evaluator:
     ) -> None:
         self.ctx, self.engine = ctx, engine
         self.prompts, self.actor, self.progress = prompts, actor, progress
-        self._tokens = 0
 
     def run(self, step: int, phase: Phase) -> tuple[dict[str, Any], int]:
         """Metrics by the journal's keys (``eval/…``), to be put into the journal by the caller, and tokens sampled.
 
         The metrics also hold ``summary``: what the run's result says of them.
         """
-        self._tokens = 0
         settings, sampling = self.ctx.spec.evaluation, self.ctx.spec.sampling
         count = settings.samples_per_prompt
         if phase != "eval" and settings.final_samples_per_prompt:
@@ -58,14 +57,7 @@ class Evaluator:
                     seed=derived_seed(self.ctx.spec.seed, "evaluation", 0),
                 ),
             )
-            groups = [sampled[start : start + count] for start in range(0, len(sampled), count)]
-            values = {
-                "eval/accuracy": _mean([rollout.score.accurate for rollout in sampled]),
-                "eval/reward": _mean([rollout.score.reward for rollout in sampled]),
-                "eval/pass_at_k": _mean([any(rollout.score.accurate for rollout in group) for group in groups]),
-                "eval/completion_tokens": _mean([rollout.length for rollout in sampled]),
-                "eval/truncated": _mean([not rollout.completion.stopped for rollout in sampled]),
-            }
+            values, tokens = outcome_figures(sampled, "eval"), sampled.tokens
             if settings.greedy:
                 self.progress.phase("evaluating", share, 1.0)
                 greedy = self._roll_out(
@@ -78,20 +70,20 @@ class Evaluator:
                         seed=0,
                     ),
                 )
-                values["eval/accuracy_greedy"] = _mean([rollout.score.accurate for rollout in greedy])
-                values["eval/reward_greedy"] = _mean([rollout.score.reward for rollout in greedy])
-        return {**values, "summary": summary(values, len(sampled))}, self._tokens
+                values["eval/accuracy_greedy"] = mean([rollout.score.accurate for rollout in greedy.flat])
+                values["eval/reward_greedy"] = mean([rollout.score.reward for rollout in greedy.flat])
+                tokens += greedy.tokens
+        return {**values, "summary": _summary(values, len(sampled.flat))}, tokens
 
-    def _roll_out(self, step: int, phase: Phase, params: SamplingParams) -> list[Rollout]:
+    def _roll_out(self, step: int, phase: Phase, params: SamplingParams) -> Rollouts:
         rollouts = self.actor.roll_out(self.prompts, params)
-        self._tokens += rollouts.tokens
         shown, greedy = _some(rollouts.groups), params.temperature == 0
         emit_rollouts(self.ctx, shown, step=step, phase=phase, greedy=greedy)
         count, whole = sum(len(group) for group in shown), len(rollouts.flat)
         if count < whole:
             text = f"Evaluation: {count} of {whole} completions are listed; all of them count in the figures."
             self.ctx.emit("log", step=step, level="info", text=text)
-        return rollouts.flat
+        return rollouts
 
 
 def _some(groups: Sequence[Sequence[Rollout]]) -> list[list[Rollout]]:
@@ -101,11 +93,7 @@ def _some(groups: Sequence[Sequence[Rollout]]) -> list[list[Rollout]]:
     return [list(group[:each]) for group in prompts]
 
 
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else float("nan")
-
-
-def summary(values: dict[str, Any], samples: int) -> dict[str, Any]:
+def _summary(values: dict[str, Any], samples: int) -> dict[str, Any]:
     """``before`` or ``after`` of a run's result; ``samples`` counts completions at the training temperature."""
     return {
         "accuracy": values["eval/accuracy"],

@@ -9,25 +9,30 @@ from trainers.engine.batch import StepOutput
 from trainers.recipes.rollouts import Rollout, Rollouts
 
 
+def outcome_figures(rollouts: Rollouts, part: str) -> dict[str, float]:
+    """What a batch of rollouts came to, by keys that begin with ``part`` (``train`` or ``eval``)."""
+    flat = rollouts.flat
+    return {
+        f"{part}/accuracy": mean([rollout.score.accurate for rollout in flat]),
+        f"{part}/reward": mean([rollout.score.reward for rollout in flat]),
+        f"{part}/pass_at_k": mean([any(rollout.score.accurate for rollout in group) for group in rollouts.groups]),
+        f"{part}/completion_tokens": mean([rollout.length for rollout in flat]),
+        f"{part}/truncated": mean([not rollout.completion.stopped for rollout in flat]),
+    }
+
+
 def rollout_figures(rollouts: Rollouts) -> dict[str, float]:
     """Rewards, accuracy, lengths and entropy of a batch of rollouts."""
     flat = rollouts.flat
-    rewards = [rollout.score.reward for rollout in flat]
-    lengths = [rollout.length for rollout in flat]
-    values = {
-        "train/reward": _mean(rewards),
-        "train/reward_std": _deviation(rewards),
-        "train/accuracy": _mean([rollout.score.accurate for rollout in flat]),
-        "train/pass_at_k": _mean([any(rollout.score.accurate for rollout in group) for group in rollouts.groups]),
-        "train/completion_tokens": _mean(lengths),
-        "train/completion_tokens_max": float(max(lengths)),
-        "train/truncated": _mean([not rollout.completion.stopped for rollout in flat]),
-        "train/prompt_tokens": _mean([len(group[0].prompt.tokens) for group in rollouts.groups]),
+    values = outcome_figures(rollouts, "train") | {
+        "train/reward_std": _deviation([rollout.score.reward for rollout in flat]),
+        "train/completion_tokens_max": float(max(rollout.length for rollout in flat)),
+        "train/prompt_tokens": mean([len(group[0].prompt.tokens) for group in rollouts.groups]),
         "train/entropy": _entropy(flat) / max(1, rollouts.tokens),
     }
     for name in flat[0].score.parts:
         parts = [rollout.score.parts.get(name, 0.0) for rollout in flat]
-        values[f"reward/{name}"] = _mean(parts)
+        values[f"reward/{name}"] = mean(parts)
         values[f"reward_std/{name}"] = _deviation(parts)
     return values
 
@@ -67,10 +72,11 @@ def _entropy(rollouts: Sequence[Rollout]) -> float:
     )
 
 
-def _mean(values: Sequence[float]) -> float:
+def mean(values: Sequence[float]) -> float:
+    """NaN for nothing."""
     return sum(values) / len(values) if values else float("nan")
 
 
 def _deviation(values: Sequence[float]) -> float:
-    mean = _mean(values)
-    return math.sqrt(sum((value - mean) ** 2 for value in values) / len(values)) if values else float("nan")
+    middle = mean(values)
+    return math.sqrt(sum((value - middle) ** 2 for value in values) / len(values)) if values else float("nan")

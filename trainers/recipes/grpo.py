@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from trainers.recipes.advantages import group_advantages
-from trainers.recipes.figures import rollout_figures, time_figures, update_figures
+from trainers.recipes.figures import update_figures
 from trainers.recipes.policy_data import Sample
-from trainers.recipes.policy_loop import SAMPLING_SHARE, PolicyLoop, Timer, policy_loss
+from trainers.recipes.policy_loop import PolicyLoop, Update, policy_loss
 from trainers.recipes.rollouts import Rollout, Rollouts, rollouts_from_json, rollouts_to_json
 from trainers.recipes.setup import Setup
 from trainers.recipes.shaping import shaped_rewards, summed_log_ratio
@@ -29,24 +29,14 @@ class GrpoRun(PolicyLoop):
         self.loss, self.loss_config = policy_loss(self.ctx.spec.loss)
         self._waiting: Rollouts | None = None
 
-    def step(self, step: int) -> dict[str, float]:
-        timer = Timer()
-        self.progress.phase("sampling", 0.0, SAMPLING_SHARE)
-        rollouts, drawn = self._batch(step)
-        self.tell(step, rollouts)
-        training = Timer()
+    def learn(self, step: int, rollouts: Rollouts) -> tuple[dict[str, float], Update]:
         samples, values = self._samples(step, rollouts)
         spec = self.ctx.spec
-        if spec.loss.importance_cap is not None:
-            for sample, proximal in zip(samples, self.logprobs(self.adapter, samples), strict=True):
-                sample.proximal = proximal
+        self.add_proximal(samples)
         everything = spec.loss.kl_coefficient > 0 and spec.loss.kl_in == "loss"
         update = self.optimize(step, samples, self.loss, self.loss_config, everything=everything)
-        trained = sum(output.tokens for output in update.outputs)
-        values |= rollout_figures(rollouts) | update_figures(update.outputs, update.grad_norm) | drawn
-        values |= self._off_policy_figures(samples)
-        values["train/learning_rate"] = self.rate(step)
-        return values | time_figures(timer.seconds, training.seconds, trained, rollouts)
+        values |= update_figures(update.outputs, update.grad_norm) | self._off_policy_figures(samples)
+        return values, update
 
     def memory(self) -> dict[str, Any]:
         return {"waiting": None if self._waiting is None else rollouts_to_json(self._waiting)}
@@ -55,8 +45,7 @@ class GrpoRun(PolicyLoop):
         waiting = memory["waiting"]
         self._waiting = None if waiting is None else rollouts_from_json(waiting, self.prompts)
 
-    def _batch(self, step: int) -> tuple[Rollouts, dict[str, float]]:
-        """The rollouts to train on in this step, and how many prompts it took to fill the batch."""
+    def batch(self, step: int) -> tuple[Rollouts, dict[str, float]]:
         spec = self.ctx.spec
         if spec.sampling.one_step_off_policy:
             # What this step trains on was sampled before the last update; the next step's is sampled before this one.
@@ -68,7 +57,7 @@ class GrpoRun(PolicyLoop):
             return ready, {}
         if spec.sampling.dynamic_rounds:
             return self._mixed(step)
-        return self.sample(step, self.next_rows(spec.hyperparameters.batch_size)), {}
+        return super().batch(step)
 
     def _mixed(self, step: int) -> tuple[Rollouts, dict[str, float]]:
         """DAPO's dynamic sampling (arXiv:2503.14476, §3.2): draw prompts until the batch is full of mixed groups.

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
-from trainers.engine.batch import StepOutput
+from trainers.engine.batch import Datum, StepOutput
 from trainers.engine.sampler import SamplingParams
 from trainers.errors import RunError
 from trainers.losses import LOSSES, Loss, check_custom_loss, custom_loss, kl_estimate, with_kl
@@ -19,6 +20,7 @@ from trainers.recipes.chat import stop_tokens
 from trainers.recipes.context import Row
 from trainers.recipes.episodes import Episodes
 from trainers.recipes.evaluate import Evaluator
+from trainers.recipes.figures import rollout_figures, time_figures
 from trainers.recipes.loop import Loop, Phase
 from trainers.recipes.policy_data import Sample, token_weights
 from trainers.recipes.rollouts import Prompt, Rollouts, emit_rollouts, make_prompts
@@ -37,9 +39,14 @@ class Update:
     outputs: list[StepOutput] = field(default_factory=list)
     grad_norm: float = 0.0
 
+    @property
+    def tokens(self) -> int:
+        """Tokens that were trained on."""
+        return sum(output.tokens for output in self.outputs)
+
 
 class PolicyLoop(Loop):
-    """Subclasses write :meth:`step` with :meth:`sample`, :meth:`optimize` and :func:`step_metrics`."""
+    """A step samples a batch and learns from it: subclasses write :meth:`learn`, with :meth:`optimize` or its parts."""
 
     first_phase = "sampling"
 
@@ -60,6 +67,25 @@ class PolicyLoop(Loop):
         values, tokens = self.evaluator.run(step, phase)
         self.meter.tokens += tokens
         return values
+
+    def step(self, step: int) -> dict[str, float]:
+        begun = time.monotonic()
+        self.progress.phase("sampling", 0.0, SAMPLING_SHARE)
+        rollouts, drawn = self.batch(step)
+        emit_rollouts(self.ctx, rollouts.groups, step=step, phase="train", greedy=False)
+        sampled = time.monotonic()
+        values, update = self.learn(step, rollouts)
+        now = time.monotonic()
+        values = rollout_figures(rollouts) | {"train/learning_rate": self.rate(step)} | drawn | values
+        return values | time_figures(now - begun, now - sampled, update.tokens, rollouts)
+
+    @abstractmethod
+    def learn(self, step: int, rollouts: Rollouts) -> tuple[dict[str, float], Update]:
+        """Train on a batch; returns its figures besides those of the rollouts, and what the optimizer did."""
+
+    def batch(self, step: int) -> tuple[Rollouts, dict[str, float]]:
+        """The rollouts to train on in this step, and figures of how they were drawn."""
+        return self.sample(step, self.next_rows(self.ctx.spec.hyperparameters.batch_size)), {}
 
     def sample(self, step: int, rows: Sequence[int], purpose: str = "rollouts", n: int | None = None) -> Rollouts:
         """Roll out the training prompts of these indices; ``purpose`` keeps the random numbers of two uses apart."""
@@ -91,50 +117,61 @@ class PolicyLoop(Loop):
             sample.reference = values
         return mean_kl(samples)
 
+    def add_proximal(self, samples: Sequence[Sample]) -> None:
+        """Give each sample its log-probabilities just before the update, where the spec weighs by them."""
+        if self.ctx.spec.loss.importance_cap is not None:
+            for sample, values in zip(samples, self.logprobs(self.adapter, samples), strict=True):
+                sample.proximal = values
+
     def optimize(
         self, step: int, samples: Sequence[Sample], loss: Loss, config: Mapping[str, float], *, everything: bool
     ) -> Update:
-        """Pass over the samples as often, and in as many parts, as the spec says; one optimizer step per part.
+        """One optimizer step on each of :meth:`parts`, over which the loss is averaged.
 
         Samples whose advantages are all 0 are computed only if ``everything`` (a KL penalty needs them); those that the
-        limit cut are left out if the spec masks them. The loss is averaged over each part.
+        limit cut are left out if the spec masks them.
         """
-        hyper, update = self.ctx.spec.hyperparameters, Update()
-        count = hyper.updates_per_batch * hyper.minibatches
-        done = 0
-        for again in range(hyper.updates_per_batch):
-            for part in self._parts(step, again, samples):
-                start = SAMPLING_SHARE + (1 - SAMPLING_SHARE) * done / count
-                self.progress.phase("training", start, start + (1 - SAMPLING_SHARE) / count)
-                self._optimize_part(step, part, loss, config, everything, update)
-                done += 1
+        spec, update = self.ctx.spec, Update()
+        for part in self.parts(step, samples):
+            rollouts = [sample.rollout for sample in part]
+            weights = token_weights(rollouts, spec.hyperparameters.normalization, spec.sampling.max_new_tokens)
+            data = [
+                sample.datum(weight, spec.loss.importance_cap)
+                for sample, weight in zip(part, weights, strict=True)
+                if (everything or not sample.silent)
+                and not (spec.sampling.mask_truncated and not sample.rollout.completion.stopped)
+            ]
+            if data:
+                self.train(step, update, data, loss, config, temperature=spec.sampling.temperature)
         return update
 
-    def _optimize_part(
+    def train(
         self,
         step: int,
-        part: Sequence[Sample],
-        loss: Loss,
-        config: Mapping[str, float],
-        everything: bool,
         update: Update,
+        data: Sequence[Datum],
+        loss: str | Loss,
+        config: Mapping[str, float] | None = None,
+        *,
+        temperature: float = 1.0,
     ) -> None:
-        spec = self.ctx.spec
-        rollouts = [sample.rollout for sample in part]
-        weights = token_weights(rollouts, spec.hyperparameters.normalization, spec.sampling.max_new_tokens)
-        data = [
-            sample.datum(weight, spec.loss.importance_cap)
-            for sample, weight in zip(part, weights, strict=True)
-            if (everything or not sample.silent)
-            and not (spec.sampling.mask_truncated and not sample.rollout.completion.stopped)
-        ]
-        if not data:
-            return
-        output = self.engine.forward_backward(self.adapter, data, loss, config, temperature=spec.sampling.temperature)
+        """One optimizer step, noted in ``update``."""
+        output = self.engine.forward_backward(self.adapter, data, loss, config, temperature=temperature)
         update.outputs.append(output)
         self.meter.flops.trained(output)
         self.meter.tokens += output.tokens
         update.grad_norm = self.engine.optim_step(self.adapter, self.adam(step))["grad_norm"]
+
+    def parts(self, step: int, samples: Sequence[Sample]) -> Iterator[list[Sample]]:
+        """The samples as often, and in as many parts, as the spec says."""
+        hyper = self.ctx.spec.hyperparameters
+        share = (1 - SAMPLING_SHARE) / (hyper.updates_per_batch * hyper.minibatches)
+        start = SAMPLING_SHARE
+        for again in range(hyper.updates_per_batch):
+            for part in self._parts(step, again, samples):
+                self.progress.phase("training", start, start + share)
+                yield part
+                start += share
 
     def _parts(self, step: int, again: int, samples: Sequence[Sample]) -> list[list[Sample]]:
         """The samples cut into as many parts as there are minibatches; groups stay whole."""
@@ -148,10 +185,6 @@ class PolicyLoop(Loop):
         random.Random(derived_seed(self.ctx.spec.seed, f"minibatches-{again}", step)).shuffle(order)
         parts = [order[i * len(order) // count : (i + 1) * len(order) // count] for i in range(count)]
         return [[sample for group in part for sample in group] for part in parts if part]
-
-    def tell(self, step: int, rollouts: Rollouts) -> None:
-        """Put a training batch into the journal."""
-        emit_rollouts(self.ctx, rollouts.groups, step=step, phase="train", greedy=False)
 
 
 def make_actor(setup: Setup) -> Actor:
@@ -194,13 +227,11 @@ def policy_loss(settings: LossSettings) -> tuple[Loss, dict[str, float]]:
     given = {"clip_low_threshold": settings.clip_low, "clip_high_threshold": settings.clip_high, **own}
     if settings.beta is not None:
         given["beta"] = settings.beta
-    if settings.name == "custom":
-        loss = custom_loss(settings.expression or "")
-        config = {name: given[name] for name in loss.defaults if name in given}
+    custom = settings.name == "custom"
+    loss = custom_loss(settings.expression or "") if custom else LOSSES[settings.name]
+    config = {name: given[name] for name in loss.defaults if name in given}
+    if custom:
         check_custom_loss(settings.expression or "", config)
-    else:
-        loss = LOSSES[settings.name]
-        config = {name: given[name] for name in loss.defaults if name in given}
     if settings.kl_coefficient > 0 and settings.kl_in == "loss":
         loss = with_kl(loss, settings.kl_coefficient)
     return loss, config
@@ -212,14 +243,3 @@ def mean_kl(samples: Sequence[Sample]) -> float:
     reference = torch.tensor([v for sample in samples for v in sample.reference or ()], dtype=torch.float64)
     own = torch.tensor([w for sample in samples for w in sample.rollout.weights], dtype=torch.float64)
     return float((kl_estimate(policy, reference) * own).sum() / own.sum().clamp(min=1))
-
-
-class Timer:
-    """Seconds since it was made."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock, self._begun = clock, clock()
-
-    @property
-    def seconds(self) -> float:
-        return self._clock() - self._begun

@@ -18,9 +18,10 @@ from trainers.engine.checkpoint import Writer
 from trainers.engine.lora import LoraConfig
 from trainers.engine.value import ValueModel
 from trainers.recipes.advantages import generalized_advantages
-from trainers.recipes.figures import rollout_figures, time_figures, update_figures
+from trainers.recipes.figures import update_figures
 from trainers.recipes.policy_data import Sample
-from trainers.recipes.policy_loop import SAMPLING_SHARE, PolicyLoop, Timer, Update, policy_loss
+from trainers.recipes.policy_loop import PolicyLoop, Update, policy_loss
+from trainers.recipes.rollouts import Rollouts
 from trainers.recipes.setup import Setup
 from trainers.recipes.shaping import shaped_rewards
 
@@ -44,12 +45,8 @@ class PpoCriticRun(PolicyLoop):
     def load_more(self, folder: Path) -> None:
         self.critic.load(folder / CRITIC)
 
-    def step(self, step: int) -> dict[str, float]:
-        timer, spec = Timer(), self.ctx.spec
-        self.progress.phase("sampling", 0.0, SAMPLING_SHARE)
-        rollouts = self.sample(step, self.next_rows(spec.hyperparameters.batch_size))
-        self.tell(step, rollouts)
-        training = Timer()
+    def learn(self, step: int, rollouts: Rollouts) -> tuple[dict[str, float], Update]:
+        spec = self.ctx.spec
         samples = [Sample(rollout, []) for rollout in rollouts.flat]
         values: dict[str, float] = {}
         penalised = spec.loss.kl_coefficient > 0
@@ -61,10 +58,9 @@ class PpoCriticRun(PolicyLoop):
         if step > spec.critic.warmup_steps:
             everything = penalised and spec.loss.kl_in == "loss"
             update = self.optimize(step, samples, self.loss, self.loss_config, everything=everything)
-        trained = sum(output.tokens for output in update.outputs)
-        values |= rollout_figures(rollouts) | update_figures(update.outputs, update.grad_norm)
-        values["train/learning_rate"] = self.rate(step) if step > spec.critic.warmup_steps else 0.0
-        return values | time_figures(timer.seconds, training.seconds, trained, rollouts)
+        else:
+            values["train/learning_rate"] = 0.0
+        return values | update_figures(update.outputs, update.grad_norm), update
 
     def _judge(self, samples: Sequence[Sample], rewards: Sequence[float]) -> list[Datum]:
         """Give each sample its advantages; returns what the critic is to learn from."""
