@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 from jobs.compare import Run, metric_table
 from records.selectors import every_point
+from workspaces.csv_rows import csv_rows
 
 HEADER = ("job", "name", "metric", "attempt", "step", "value", "time", "running_s", "tokens")
-# What spreadsheets take for a formula when a cell of text begins with it.
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def points_csv(runs: list[Run], keys: list[str] | None = None) -> Iterator[bytes]:
@@ -24,7 +23,7 @@ def points_csv(runs: list[Run], keys: list[str] | None = None) -> Iterator[bytes
                 when = at.isoformat(timespec="milliseconds")
                 yield run.job.pk, run.job.name, key, attempt, step, value, when, round(active_s, 3), tokens
 
-    return _blocks(rows)
+    return _blocks(rows())
 
 
 def table_csv(runs: list[Run], keys: list[str]) -> Iterator[bytes]:
@@ -37,25 +36,9 @@ def table_csv(runs: list[Run], keys: list[str]) -> Iterator[bytes]:
                 if cell:
                     yield run.job.pk, run.job.name, metric.key, *cell.values()
 
-    return _blocks(rows)
+    return _blocks(rows())
 
 
-def _blocks(rows: Callable[[], Iterable[Iterable[Any]]], size: int = 500) -> Iterator[bytes]:
-    lines: list[str] = []
-    writer = csv.writer(_Lines(lines))
-    for row in rows():
-        writer.writerow([_safe(cell) for cell in row])
-        if len(lines) >= size:
-            yield "".join(lines).encode()
-            lines.clear()
-    yield "".join(lines).encode()
-
-
-def _safe(cell: Any) -> Any:
-    """Names are what others chose: none of them may become a formula in a spreadsheet."""
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell
-
-
-class _Lines:
-    def __init__(self, lines: list[str]) -> None:
-        self.write = lines.append
+def _blocks(rows: Iterator[Iterable[Any]], size: int = 500) -> Iterator[bytes]:
+    while block := list(islice(rows, size)):
+        yield csv_rows(block)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
-from typing import Any
 from zoneinfo import ZoneInfo
 
 from django.db import connection
 from django.db.models import Q, QuerySet
 
 from workspaces import access
+from workspaces.csv_rows import csv_rows
 from workspaces.formats import zone
 from workspaces.models import AuditEvent, Role, User, Workspace
 
@@ -77,7 +75,7 @@ def choices(workspace: Workspace) -> tuple[list[str], list[str]]:
 def csv_lines(events: QuerySet[AuditEvent]) -> Iterator[bytes]:
     """The events as CSV, in stretches, the newest first; no cell can be taken for a formula by a spreadsheet."""
     # Excel takes UTF-8 for what it is only with this mark.
-    yield "\ufeff".encode() + _csv([COLUMNS])
+    yield "\ufeff".encode() + csv_rows([COLUMNS])
     last: int | None = None
     while True:
         wanted = events if last is None else events.filter(id__lt=last)
@@ -85,7 +83,7 @@ def csv_lines(events: QuerySet[AuditEvent]) -> Iterator[bytes]:
         if not connection.in_atomic_block:
             connection.close()
         if stretch:
-            yield _csv([_cells(event) for event in stretch])
+            yield csv_rows([_cells(event) for event in stretch])
         if len(stretch) < STRETCH:
             return
         last = stretch[-1].pk
@@ -102,17 +100,6 @@ def _cells(event: AuditEvent) -> list[str]:
         event.object_id,
         detail,
     ]
-
-
-def _csv(rows: Any) -> bytes:
-    text = io.StringIO()
-    csv.writer(text).writerows([_harmless(cell) for cell in row] for row in rows)
-    return text.getvalue().encode("utf-8", "replace")
-
-
-def _harmless(cell: str) -> str:
-    """A spreadsheet runs what begins like a formula (OWASP, "CSV Injection"); an apostrophe makes it text."""
-    return f"'{cell}" if cell.lstrip(" ")[:1] in ("=", "+", "-", "@", "\t", "\r", "\n") else cell
 
 
 def _text(query: Mapping[str, str], name: str) -> str:
