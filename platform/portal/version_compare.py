@@ -15,6 +15,7 @@ from portal.models_pages import Lineage, lineages
 from portal.registry_pages import model_of
 from workspaces.models import Project
 from workspaces.scope import ProjectRequest, in_project
+from workspaces.vault import mask_of_project
 
 
 @dataclass(frozen=True)
@@ -63,4 +64,5 @@ def _changes(left: Job | None, right: Job | None) -> list[Change] | None:
     """None where a version has no task that can be read any more."""
     if left is None or right is None:
         return None
-    return changes_between_stored(left.spec, right.spec)
+    mask = mask_of_project(left.project_id)
+    return changes_between_stored(mask.value(left.spec), mask.value(right.spec))
