@@ -14,6 +14,7 @@ from trainers.recipes.context import ScoredInput
 from trainers.rewards import judging, programs, sandboxed, shaping
 from trainers.rewards.bench import Bench
 from trainers.rewards.numeric import Number, close, marked_answer, number_of
+from trainers.rewards.sandboxed import PATTERN_SECONDS
 from trainers.rewards.spec import (
     AnyComponent,
     Code,
@@ -34,7 +35,6 @@ from trainers.rewards.spec import (
 )
 from trainers.rewards.unscored import Unscored, shown
 
-PATTERN_SECONDS = 10.0
 _NO_ANSWER = "Name the column that holds the answers, or use a reward that needs none."
 _COMPARE = (Exact, Numeric, Math, Similarity)
 

@@ -13,13 +13,12 @@ from typing import Any
 from trainers.recipes.context import ScoredInput
 from trainers.rewards.bench import Bench
 from trainers.rewards.calls import JudgeFailed
-from trainers.rewards.sandboxed import json_in, matches
+from trainers.rewards.sandboxed import PATTERN_SECONDS, json_in, matches
 from trainers.rewards.spec import Judge
 from trainers.rewards.unscored import Unscored, shown
 
 _FIELD = re.compile(r"\{(prompt|completion|answer|row\.([^{}\n]{1,200}))\}")
 _NUMBER = re.compile(r"(?<![\w.])(-?\d{1,15}(?:\.\d{1,15})?)(?:\s{0,3}/\s{0,3}(\d{1,15}(?:\.\d{1,15})?))?(?![\w])")
-_PATTERN_SECONDS = 10.0
 
 
 def judge(component: Judge, rows: Sequence[ScoredInput], bench: Bench) -> list[float]:
@@ -73,7 +72,7 @@ def row_problem(component: Judge, row: Mapping[str, Any]) -> str | None:
 def _scores(component: Judge, texts: Sequence[str], bench: Bench) -> list[tuple[float | None, str]]:
     if component.read == "pattern":
         assert component.pattern is not None
-        found = matches(component.pattern, "last", texts, _PATTERN_SECONDS, bench)
+        found = matches(component.pattern, "last", texts, PATTERN_SECONDS, bench)
         return list(zip([_as_number(text) for text in found], texts, strict=True))
     read = _last_number if component.read == "last_number" else _score_of_json
     return [(read(component, text), text) for text in texts]

@@ -15,6 +15,8 @@ from trainers.rewards.spec import Math, Pattern, Python, Schema, Similarity
 from trainers.rewards.unscored import Unscored, shown
 
 READ_CHARACTERS = 10_000
+# For patterns whose component sets no limit of its own.
+PATTERN_SECONDS = 10.0
 _ONE_NUMBER = "`reward` is called once per completion and must return one plain number (int, float or bool)."
 
 

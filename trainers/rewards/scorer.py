@@ -101,9 +101,9 @@ def row_problem(spec: RewardSpec, answer: str | None, row: Mapping[str, Any]) ->
 
 def total(spec: RewardSpec, values: Sequence[float]) -> float:
     """Σ weight · value; where a gate stops the completion, what the first such gate says instead."""
-    for component, value in zip(spec.components, values, strict=True):
-        if component.at_least is not None and value < component.at_least:
-            return component.otherwise
+    gate = _gate(spec, values)
+    if gate is not None:
+        return spec.components[gate].otherwise
     return math.fsum(component.weight * value for component, value in zip(spec.components, values, strict=True))
 
 
@@ -144,14 +144,15 @@ def _try_one(spec: RewardSpec, sample: ScoredInput, bench: Bench, deadline: floa
             part["advice"] = failure.advice
         parts.append(part)
     error = next((part["error"] for part in parts if part["error"]), None)
-    result = None if error else total(spec, [part["value"] for part in parts])
+    values = [part["value"] for part in parts]
+    result = None if error else total(spec, values)
     if result is not None and not math.isfinite(result):
         error, result = "The weighted sum is too large to be a number.", None
-    accurate = None if result is None else parts[0]["value"] >= ACCURATE
+    gate = None if result is None else _gate(spec, values)
     return {
         "total": result,
-        "accurate": accurate,
-        "gate": None if result is None else _gate(spec, parts),
+        "accurate": None if result is None else values[0] >= ACCURATE,
+        "gate": None if gate is None else spec.names[gate],
         "parts": parts,
         "error": error,
         "printed": "".join(bench.printed),
@@ -159,10 +160,11 @@ def _try_one(spec: RewardSpec, sample: ScoredInput, bench: Bench, deadline: floa
     }
 
 
-def _gate(spec: RewardSpec, parts: Sequence[Mapping[str, Any]]) -> str | None:
-    for component, part in zip(spec.components, parts, strict=True):
-        if component.at_least is not None and part["value"] < component.at_least:
-            return str(part["name"])
+def _gate(spec: RewardSpec, values: Sequence[float]) -> int | None:
+    """The number of the first component that stops the completion."""
+    for number, (component, value) in enumerate(zip(spec.components, values, strict=True)):
+        if component.at_least is not None and value < component.at_least:
+            return number
     return None
 
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from trainers.rewards.checks import checked_code, checked_endpoint, checked_pattern, checked_schema, checked_template
 
 Unit = Literal["characters", "tokens"]
-_TIME_LIMIT = "Seconds for a whole batch; then the batch is an error."
+Regex = Annotated[str, Field(max_length=500), AfterValidator(checked_pattern)]
+BatchSeconds = Annotated[
+    float, Field(gt=0, le=300, description="Seconds for a whole batch; then the batch is an error.")
+]
 
 
 class Component(BaseModel):
@@ -32,14 +35,9 @@ class Exact(Component):
 
     kind: Literal["exact"] = "exact"
     ignore_case: bool = False
-    extract: str | None = Field(
-        None, max_length=500, description="Regular expression; its last match (group 1 if it has one) is compared."
+    extract: Regex | None = Field(
+        None, description="Regular expression; its last match (group 1 if it has one) is compared."
     )
-
-    @field_validator("extract")
-    @classmethod
-    def _compiles(cls, value: str | None) -> str | None:
-        return checked_pattern(value) if value is not None else None
 
 
 class Numeric(Component):
@@ -63,14 +61,9 @@ class Pattern(Component):
     """1 when the regular expression is found in the completion (``whole``: matches all of it), else 0."""
 
     kind: Literal["pattern"] = "pattern"
-    pattern: str = Field(min_length=1, max_length=500)
+    pattern: Annotated[str, Field(min_length=1, max_length=500), AfterValidator(checked_pattern)]
     whole: bool = False
-    timeout_s: float = Field(10.0, gt=0, le=300, description=_TIME_LIMIT)
-
-    @field_validator("pattern")
-    @classmethod
-    def _compiles(cls, value: str) -> str:
-        return checked_pattern(value)
+    timeout_s: BatchSeconds = 10.0
 
 
 class Schema(Component):
@@ -83,7 +76,7 @@ class Schema(Component):
     strict: bool = Field(
         False, description="The whole completion must be JSON. Otherwise a code block or the first object counts too."
     )
-    timeout_s: float = Field(10.0, gt=0, le=300, description=_TIME_LIMIT)
+    timeout_s: BatchSeconds = 10.0
 
     @field_validator("definition")
     @classmethod
@@ -107,7 +100,7 @@ class Similarity(Component):
         "of the longer text; levenshtein: replacements count once.",
     )
     ignore_case: bool = False
-    timeout_s: float = Field(10.0, gt=0, le=300, description=_TIME_LIMIT)
+    timeout_s: BatchSeconds = 10.0
 
 
 class Code(Component):
@@ -206,7 +199,7 @@ class Judge(Component):
         "last_number",
         description="How the score is read: the last number of the reply, group 1 of a pattern, or `score` of JSON.",
     )
-    pattern: str | None = Field(None, max_length=500, description="For read = pattern.")
+    pattern: Regex | None = Field(None, description="For read = pattern.")
     lowest: float = Field(0.0, ge=-1e6, le=1e6, description="Score that means 0.")
     highest: float = Field(10.0, ge=-1e6, le=1e6, description="Score that means 1.")
     unreadable: float | None = Field(
@@ -232,11 +225,6 @@ class Judge(Component):
     def _names_completion(cls, value: str) -> str:
         return checked_template(value)
 
-    @field_validator("pattern")
-    @classmethod
-    def _compiles(cls, value: str | None) -> str | None:
-        return checked_pattern(value) if value is not None else None
-
     @model_validator(mode="after")
     def _fits_together(self) -> Judge:
         if self.read == "pattern" and self.pattern is None:
@@ -253,7 +241,7 @@ class Python(Component):
 
     kind: Literal["python"] = "python"
     code: str = Field(min_length=1, max_length=100_000)
-    timeout_s: float = Field(10.0, gt=0, le=300, description=_TIME_LIMIT)
+    timeout_s: BatchSeconds = 10.0
 
     @field_validator("code")
     @classmethod
