@@ -16,7 +16,7 @@ from trainers.data.csv_format import CsvReader, is_table
 from trainers.data.json_format import JsonReader
 from trainers.data.parquet_format import MAGIC, ParquetReader
 from trainers.data.record import Record, parsed
-from trainers.data.source import Source
+from trainers.data.source import Source, read_exactly
 from trainers.data.text_format import text_records
 from trainers.data.unpacking import Rejoined, Unpacked
 
@@ -39,7 +39,7 @@ def open_records(file: BinaryIO, name: str) -> Opened:
 
     Parquet needs a file in which one can move about; all others are read from front to back.
     """
-    start = _exactly(file, len(MAGIC))
+    start = read_exactly(file, len(MAGIC))
     whole: Any = file
     if file.seekable():
         file.seek(0)
@@ -75,13 +75,6 @@ def detect_format(source: Source, name: str) -> str:
     goes_on = first.rstrip()[-1:] in (b"{", b"[", b",", b":")
     following = rest.lstrip().partition(b"\n")[0]
     return "jsonl" if not goes_on or isinstance(_loads(following), dict) else "json"
-
-
-def _exactly(file: BinaryIO, size: int) -> bytes:
-    found = b""
-    while len(found) < size and (data := file.read(size - len(found))):
-        found += data
-    return found
 
 
 def _plain_name(name: str) -> str:

@@ -163,10 +163,10 @@ class _Inspection:
             self._lengths["prompt"].add(len(said))
             self._note_tokens(row, said)
         self._scripts.add(row.text or said)
-        if row.chosen is not None and row.rejected is not None:
+        if (sides := row.sides) is not None:
             count.pairs += 1
-            for part, chat in (("chosen", row.chosen), ("rejected", row.rejected)):
-                self._lengths[part].add(sum(len(turn["content"]) for turn in chat[len(row.prompt_messages) :]))
+            for part, chat in zip(("chosen", "rejected"), sides, strict=True):
+                self._lengths[part].add(sum(len(turn["content"]) for turn in chat))
         if row.answer is not None:
             count.with_answer += 1
             count.numeric_answers += number_of(row.answer) is not None

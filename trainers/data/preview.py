@@ -14,13 +14,13 @@ _TEXT = 2000
 
 def preview_of(row: DataRow) -> Preview:
     """A usable row; of a pair, what each side says after the prompt."""
-    asked = len(row.prompt_messages)
+    chosen, rejected = row.sides or (None, None)
     return Preview(
         line=row.line,
         messages=_messages(row.prompt_messages),
         answer=None if row.answer is None else cut(row.answer, _TEXT),
-        chosen=None if row.chosen is None else _messages(row.chosen[asked:]),
-        rejected=None if row.rejected is None else _messages(row.rejected[asked:]),
+        chosen=None if chosen is None else _messages(chosen),
+        rejected=None if rejected is None else _messages(rejected),
         text=None if row.text is None else cut(row.text, _TEXT),
         row={cut(name, 200): _shortened(value) for name, value in list(row.row.items())[:COLUMNS_SHOWN]},
     )

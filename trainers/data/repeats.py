@@ -51,9 +51,7 @@ def near_text(row: DataRow) -> str:
 
 
 def _answer(row: DataRow) -> str:
-    if row.chosen is not None and row.rejected is not None:
-        return repr((row.chosen[len(row.prompt_messages) :], row.rejected[len(row.prompt_messages) :]))
-    return folded(row.answer or "")
+    return repr(row.sides) if row.sides is not None else folded(row.answer or "")
 
 
 def _hash(text: str) -> int:

@@ -28,6 +28,14 @@ class DataRow:
     rejected: Chat | None = None
     text: str | None = None
 
+    @property
+    def sides(self) -> tuple[Chat, Chat] | None:
+        """What the better and the worse answer of a pair say after the prompt."""
+        if self.chosen is None or self.rejected is None:
+            return None
+        asked = len(self.prompt_messages)
+        return self.chosen[asked:], self.rejected[asked:]
+
     def fingerprint(self) -> str:
         """Equal for prompts that differ only in white space, letter case or Unicode form, whatever the system says."""
         if self.text is not None:

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 from trainers.data.faults import UnreadableFile
 
-__all__ = ["CHUNK_BYTES", "HEAD_BYTES", "ROW_BYTES", "Line", "Readable", "Source", "UnreadableFile"]
+__all__ = ["CHUNK_BYTES", "HEAD_BYTES", "ROW_BYTES", "Line", "Readable", "Source", "UnreadableFile", "read_exactly"]
 
 HEAD_BYTES = 64 << 10
 CHUNK_BYTES = 1 << 20
@@ -50,7 +50,7 @@ class Source:
 
     def __init__(self, file: Readable) -> None:
         self._file = file
-        self.head = self._read(HEAD_BYTES)
+        self.head = read_exactly(file, HEAD_BYTES)
         self.encoding = "utf-8"
         for magic, what, advice in _FOREIGN:
             if self.head.startswith(magic):
@@ -102,14 +102,16 @@ class Source:
         if size:
             yield Line(number, b"".join(held) if size <= limit else None)
 
-    def _read(self, size: int) -> bytes:
-        parts = bytearray()
-        while len(parts) < size and (data := self._file.read(size - len(parts))):
-            parts += data
-        return bytes(parts)
-
     def _as_utf8(self, data: bytes) -> bytes:
         return data if self._decoder is None else self._decoder.decode(data).encode("utf-8", "surrogatepass")
+
+
+def read_exactly(file: Readable, size: int) -> bytes:
+    """The next ``size`` bytes; fewer only where the file ends."""
+    parts = bytearray()
+    while len(parts) < size and (data := file.read(size - len(parts))):
+        parts += data
+    return bytes(parts)
 
 
 def _looks_like_utf16(head: bytes) -> bool:
